@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .hooks.contract import Hook, hook
     from .models.openai_client import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
+    from .models.recorded import record_model
+    from .models.replayed import ReplayModel, RequestNotRecorded, replay_model
     from .models.scripted import ScriptedModel
     from .policy.table import PolicyTable
     from .prompts.agents import codebase_investigator, desk_agents
@@ -57,6 +59,8 @@ _NAMES: Final = {
     "hooks.contract": "Hook hook",
     "models.openai_client": "LeanChatOpenAI",
     "models.reading": "parse_executor parse_planner parse_verifier",
+    "models.recorded": "record_model",
+    "models.replayed": "ReplayModel RequestNotRecorded replay_model",
     "models.scripted": "ScriptedModel",
     "policy.table": "PolicyTable",
     "prompts.agents": "codebase_investigator desk_agents",
@@ -103,6 +107,8 @@ __all__ = [
     "PolicyTable",
     "PromptManager",
     "Replay",
+    "ReplayModel",
+    "RequestNotRecorded",
     "Rule",
     "ScriptedModel",
     "SettingsError",
@@ -132,6 +138,8 @@ __all__ = [
     "parse_executor",
     "parse_planner",
     "parse_verifier",
+    "record_model",
+    "replay_model",
     "stream_event",
 ]
 

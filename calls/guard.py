@@ -33,7 +33,7 @@ from .identity import (
 from .journal import find_doubt
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, parse_json
-from .sending import run_once, send_to_tool
+from .sending import make_call
 from .subjects import hold_subject
 from .toolbox import Toolbox
 
@@ -187,9 +187,8 @@ class Guard:
         read = replace(
             Call.from_pending(about, self.scope.emit, tool), args=asked, key=uuid.uuid4().hex
         )
-        work = send_to_tool(self.scope, self.toolbox, read, asks=False)
         deadline = min(tool.timeout or self.scope.context.tool_deadline, _DEADLINE)
-        made = await run_once(tool, work, deadline)
+        made = await make_call(self.scope, self.toolbox, read, deadline, asks=False)
         if made.result.is_error or made.reason:
             return UnreadFact("policy_tool_failed", {"tool": tool.name})
         return fact.check_answer(asked, _extract_data(made.result))

@@ -22,7 +22,7 @@ from ..state.context import Context
 from ..text.sentences import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.call import ServerUnavailable
-from ..tools.python_tools import is_argument_error, run_tool
+from ..tools.python_tools import BUILT_IN, is_argument_error, run_tool
 from ..tools.values import NoJson
 from ..turn import spans
 from ..turn.scope import RunScope
@@ -71,14 +71,33 @@ async def send_call(work: "PassScope", call: Call, _: "Then") -> None:
     """Call the tool, and mask the secrets in what it gave; components are for people."""
     tool, pending = call.known_tool, call.pending
     call.key = call.key or work.book.build_intent(call).key
-    sent = send_to_tool(work.scope, work.toolbox, call, asks=not pending.get("tail_of"))
     deadline = compute_deadline(pending, tool, work.scope.context)
-    call.returned, call.reason = await run_once(tool, sent, deadline)
+    asks = not pending.get("tail_of")
+    made = await make_call(work.scope, work.toolbox, call, deadline, asks=asks)
+    call.returned, call.reason = made
     call.ran = call.counts = True
     result = mask_result(call.returned, work.toolbox.secrets)
     if isinstance(result.data, Mapping) or result.artifact.get("links"):
         result = render_items(result)
     call.result = result
+
+
+async def make_call(
+    scope: RunScope, toolbox: Toolbox, call: Call, deadline: float, *, asks: bool
+) -> "Response":
+    """Make a call within its deadline, in seconds; a graph on tape keeps what it gave, or has it.
+
+    See `run_once` and `send_to_tool`.
+    """
+
+    def make() -> Coroutine[Any, Any, Response]:
+        sent = send_to_tool(scope, toolbox, call, asks=asks)
+        return run_once(call.known_tool, sent, deadline)
+
+    if toolbox.tape is None or call.known_tool.tool is BUILT_IN:  # which only asks a model
+        return await make()
+    response: Response = await toolbox.tape.send(scope.thread, toolbox.secrets, call, make)
+    return response
 
 
 async def send_to_tool(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> Any:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,6 +19,7 @@ from langgraph.store.memory import InMemoryStore
 from ..run.background import await_in_background, run_blocking
 from ..state.context import SHOWN_TOOLS, Context
 from ..state.errors import SettingsError, SyncCallInLoop
+from ..store.base.recordings import TAPE
 from ..text.secrets import Secrets
 from ..text.sentences import LANGUAGE, say
 from ..tools.catalog import (
@@ -97,7 +99,7 @@ class Toolbox:
             SettingsError: a tool, the configuration or the policy cannot be used.
         """
         self.policy = Policy.of(policy, foreign)
-        self.sampler = sampler
+        self.sampler, self.tape = sampler, TAPE.get()
         self._spare: dict[str, InMemoryStore] = {}
         self._memories: dict[tuple[str, str], ReadCache] = {}
         self._in_use: weakref.WeakValueDictionary[tuple[str, str], ReadCache] = (
@@ -129,16 +131,24 @@ class Toolbox:
         """
         if not self._configs:
             return self._build_catalog(())
+        if self.tape is None:
+            listings = await self._load_listings(user_id)
+        else:
+            load = partial(self._load_listings, user_id)
+            listings = await self.tape.load_listings(self._configs, load)
+        if (LANGUAGE.get(), *map(id, listings)) in self._named:
+            return self._build_catalog(listings)
+        # Definitions are as long as strangers make them: no event loop waits for their reading.
+        return await asyncio.to_thread(self._build_catalog, listings)
+
+    async def _load_listings(self, user_id: str | None) -> Sequence[Listing]:
         here, names = self._home.current_servers, [config.name for config in self._configs]
         listings = here.find_known_listings(user_id, names) if here else None
         if listings is None:
             listings = await self._home.run_on_loop(
                 lambda servers: servers.load_listings(user_id, names)
             )
-        if (LANGUAGE.get(), *map(id, listings)) in self._named:
-            return self._build_catalog(listings)
-        # Definitions are as long as strangers make them: no event loop waits for their reading.
-        return await asyncio.to_thread(self._build_catalog, listings)
+        return listings
 
     def narrow(
         self,
@@ -278,7 +288,8 @@ class Toolbox:
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""
         here = self._home.current_servers
-        return here is not None and key in here.parked
+        taped = self.tape is not None and self.tape.is_parked(key)
+        return taped or (here is not None and key in here.parked)
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""

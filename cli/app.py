@@ -13,7 +13,7 @@ __all__ = ["app"]
 _PARTS = ("mcp", "policy", "foreign", "instructions", "model", "script")
 _RUN = (
     "graph", "agent", *_PARTS, "yes", "review", "max_parallel", "max_cost", "database", "results",
-    "wait", "json",
+    "wait", "record", "json",
 )  # fmt: skip
 
 
@@ -302,6 +302,13 @@ def logout(
     user: _USER = None,
 ) -> None:
     """Delete a login to an MCP server."""
+
+
+@make_command("record", "json", runs="replay.replay_thread")
+def replay(
+    thread: Annotated[str, typer.Argument(help="A thread whose runs are on record.")],
+) -> None:
+    """Run a recorded thread again, without a call, and say what is otherwise today."""
 
 
 @make_command(runs="show.show_graph")

@@ -39,8 +39,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Agent loops that plan, work, check the result and can be resumed.",
-    epilog="Exit codes: 0 complete, 2 wrong use, 3 not finished, 4 failed, 5 waiting for a human, "
-    "130 paused by Ctrl-C.",
+    epilog="Exit codes: 0 complete, 1 a replay differs, 2 wrong use, 3 not finished, 4 failed, "
+    "5 waiting for a human, 130 paused by Ctrl-C.",
 )
 
 

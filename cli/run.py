@@ -30,6 +30,7 @@ from ..state.errors import (
 from ..state.messages import ROLE
 from ..state.outcome import Spend
 from ..state.roles import roles_of
+from ..store.base.recordings import use_tape
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.durability import Durability
 from ..store.locks.thread_locks import parse_wait
@@ -39,6 +40,7 @@ from .agents import AGENT_KEY, Graph, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event
 from .prompt import Keyboard
+from .record import open_tape
 from .settings import (
     DESK,
     PLANNED,
@@ -154,17 +156,18 @@ def build_named_graph(
     own: dict[str, Any] = {"definition": agent.definition} if agent else {}
     if name == DESK:
         own["company"] = read_variable(settings.environ, "LOOPWRIGHT_COMPANY")
-    models = Models(model, environ=settings.environ)
-    names = {models.choose(role, context).name for role in roles_of(name)}
-    graph: Graph = build(
-        model=model,
-        mcp=settings.mcp or default_mcp(settings.environ),
-        policy=settings.policy or read_variable(settings.environ, "LOOPWRIGHT_POLICY"),
-        foreign=settings.foreign or read_variable(settings.environ, "LOOPWRIGHT_FOREIGN"),
-        instructions=settings.instructions or default_instructions(settings.environ),
-        durability=durability,
-        **own,
-    )
+    with use_tape(open_tape(settings, name, agent)):
+        models = Models(model, environ=settings.environ)
+        names = {models.choose(role, context).name for role in roles_of(name)}
+        graph: Graph = build(
+            model=model,
+            mcp=settings.mcp or default_mcp(settings.environ),
+            policy=settings.policy or read_variable(settings.environ, "LOOPWRIGHT_POLICY"),
+            foreign=settings.foreign or read_variable(settings.environ, "LOOPWRIGHT_FOREIGN"),
+            instructions=settings.instructions or default_instructions(settings.environ),
+            durability=durability,
+            **own,
+        )
     return graph, OFFLINE in names
 
 

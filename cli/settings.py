@@ -109,6 +109,10 @@ class Settings:
     module: Annotated[
         str | None, Option(help="package.module:graph of your own, or a function of it.")
     ] = None
+    record: Annotated[
+        str | None,
+        Option(help="Folder for what models and tools say, to replay it; LOOPWRIGHT_RECORD."),
+    ] = None
     json: Annotated[bool, Option("--json", help="One JSON object on standard output.")] = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
@@ -149,7 +153,7 @@ class Settings:
         """
         names = (
             "mcp", "policy", "foreign", "model", "script", "agent", "max_parallel", "max_cost",
-            "wait",
+            "wait", "record",
         )  # fmt: skip
         given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
         given |= {"--db": self.database and database, "--results": self.results}

@@ -43,6 +43,8 @@ class Code(IntEnum):
     """How the command ended: what a script learns without reading."""
 
     COMPLETE = 0
+    DIFFERENT = 1
+    """A replay went another way than what is on record."""
     USAGE = 2
     """A wrong argument, setting, file or thread, or a thread in use; nothing was run."""
     UNFINISHED = 3

@@ -32,6 +32,7 @@ from ..state.context import Context
 from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
+from ..store.base.recordings import use_tape
 from ..store.durability import Durability, open_durability
 from ..store.foreign_savers import (
     find_database_opener,
@@ -45,6 +46,7 @@ from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 from ..turn.event_emitter import with_events
 from .options import BuildOptions, ModelOption, ToolsOption, read_prompt
+from .tapes import find_tape
 
 B = TypeVar("B", bound=LoopBuilder[Any, Any, Any, Any])
 
@@ -70,7 +72,8 @@ def build_graph(
         checkpointer = kept.checkpointer if checkpointer is None else checkpointer
         store = kept.store if store is None else store
     given: BuildOptions = {**options, "name": named}
-    parts = assemble(model, tools, **given)
+    with use_tape(find_tape(os.environ)):
+        parts = assemble(model, tools, **given)
     if parts.toolbox.direct and name not in _DIRECT:
         warnings.warn(
             f"{name} writes its answer itself and does not use return_direct of"
@@ -187,7 +190,7 @@ def make_outer_builder(
     builder = LoopBuilder[StateT, Context, InputT, LoopOutput](
         state, Context, input_schema=given, output_schema=LoopOutput
     )
-    builder.writes = parts.toolbox.has_writes
+    builder.writes, builder.tape = parts.toolbox.has_writes, parts.toolbox.tape
     builder.locked_by = parts.locked_by
     builder.session = make_session_opener(parts.hooks)
     builder.fenced = parts.journal.raise_fence
@@ -218,15 +221,16 @@ def assemble_served_parts(
     module.
     """
     try:
-        parts = assemble(
-            tools=tools,
-            mcp=default_mcp(os.environ),
-            policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
-            foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
-            instructions=default_instructions(os.environ),
-            memory=_read_memory_switch(os.environ),
-            name=name,
-        )
+        with use_tape(find_tape(os.environ)):
+            parts = assemble(
+                tools=tools,
+                mcp=default_mcp(os.environ),
+                policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
+                foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
+                instructions=default_instructions(os.environ),
+                memory=_read_memory_switch(os.environ),
+                name=name,
+            )
     except SettingsError as error:
         parts = make_unusable_parts(Parts(name=name), error)
     parts = replace(parts, served=True)

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_snake
 from ..state.context import Context
 from ..state.errors import ModelUnavailable, read_variable
 from ..state.roles import ROLES, TIERS, Tier
+from ..store.base.recordings import TAPE
 from .refusals import Quirks
 
 # Used if OPENAI_API_KEY is all there is. LOOPWRIGHT_MODEL or the run's settings replace them.
@@ -87,6 +88,7 @@ class Models:
         """
         self._models = _make_lean(_index_models(model))
         self._environ = os.environ if environ is None else environ
+        self._tape = TAPE.get()
         self._built: dict[str | int, tuple[BaseChatModel, Quirks]] = {}
         self._lock = threading.Lock()
 
@@ -139,10 +141,19 @@ class Models:
         key, name = (model, model) if isinstance(model, str) else (id(model), name_of(model))
         with self._lock:
             if key not in self._built:
-                built = self._build(model) if isinstance(model, str) else model
+                built = self._wrap(model)
                 # A script costs nothing that anybody could look up.
                 self._built[key] = built, Quirks(price=None if is_script(built) else ...)
             return Chosen(name, tier, self._built[key][0], fallbacks, self._built[key][1])
+
+    def _wrap(self, model: Model) -> BaseChatModel:
+        """A model that is built, on the tape of the graph if it has one."""
+
+        def build() -> BaseChatModel:
+            return self._build(model) if isinstance(model, str) else model
+
+        taped: BaseChatModel = build() if self._tape is None else self._tape.wrap_model(build)
+        return taped
 
     def _list_candidates(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
         """The model for a role, then its fallbacks."""

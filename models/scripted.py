@@ -114,8 +114,8 @@ class ScriptedModel(BaseChatModel):
         self, schema: Any, *, include_raw: bool = False, **_: Any
     ) -> Runnable[LanguageModelInput, Any]:
         """Ask for a schema, as providers with native JSON schemas do; the answer is not checked."""
-        name = convert_to_openai_tool(schema)["function"]["name"]
-        bound = self.bind(response_format={"type": "json_schema", "json_schema": {"name": name}})
+        wanted = convert_to_openai_tool(schema)["function"]
+        bound = self.bind(response_format={"type": "json_schema", "json_schema": wanted})
 
         def parse(raw: AIMessage) -> Any:
             parsed, _ = extract(raw.text)

@@ -25,6 +25,7 @@ from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
 from ..store.base import langgraph_keys as keys
+from ..store.base.recordings import Tape
 from ..store.journal.port import Fence
 from ..store.journal.recorder import KNOWN_IN, Recorder
 from ..store.locks.control import stop_at_wish
@@ -66,6 +67,7 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
         borders: nodes before which a message that steers the turn is taken up.
         ends_itself: its nodes end it where the turn around it is stopped.
         inside: by the names of nodes, the whole graphs that they run for its turns.
+        tape: what keeps its runs on record, if anything.
         for_customers: who is no operator gets of its threads and runs what
             `stream/customer_view.py` shows.
     """
@@ -85,6 +87,7 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
     borders: Collection[str] = ()
     ends_itself: bool = False
     inside: Mapping[str, Any] = MappingProxyType({})
+    tape: Tape | None = None
     for_customers: bool = False
 
     @property

@@ -39,6 +39,7 @@ from .checks import answer_inner_run, report_failure, translate_error
 from .client_access import check_keys, check_update, make_client_run
 from .enqueue import QueueingGraph
 from .entry import check_nodes, check_values, keep_order, prepare_run
+from .on_record import keep_run
 from .run import HELD_KEY, Run
 from .side_work import open_side_work
 from .stop_and_steer import (
@@ -203,6 +204,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         return taken
 
     @trace_run
+    @keep_run
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:

@@ -114,7 +114,7 @@ def shows(shown, promised):
     return re.match(pattern, "\n".join(shown), re.DOTALL)
 
 
-WALKS = COMPANY, TUTORIAL = "docs/own-company.md", "docs/tutorial.md"
+WALKS = COMPANY, TUTORIAL, REPLAY = "docs/own-company.md", "docs/tutorial.md", "docs/replay.md"
 SERVER = section("docs/mcp.md", "How do I write a server?")
 REST = "\n".join(text.replace(SERVER, "") for page, text in PAGES.items() if page not in WALKS)
 CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console", REST)]
@@ -213,6 +213,11 @@ def test_a_company_of_ones_own_works_as_its_page_says(types):
 def test_the_tutorial_ends_with_a_kill_inside_a_write_and_one_payment_each(types):
     walk(PAGES[TUTORIAL], types)
     assert Path("payments.txt").read_text() == "paid A-7\npaid A-8\n"
+
+
+def test_a_recorded_run_is_replayed_and_becomes_a_test_as_its_page_says(types):
+    walk(PAGES[REPLAY], types)
+    assert Path("hello.txt").read_text() == "Hello"
 
 
 def test_a_server_of_ones_own_is_chatted_with_as_its_section_says(types):

@@ -1,0 +1,151 @@
+"""`replay`: the runs of a recorded thread once more, in a database that is thrown away."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from difflib import unified_diff
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from langgraph.types import Command
+
+from ..graphs.tapes import RUN, ReplayTape, RunCut
+from ..models.replayed import VARYING
+from ..run.on_record import read_input
+from ..state.context import Context
+from ..state.errors import LoopwrightError, SettingsError
+from ..store.base.recordings import Recordings, use_tape
+from ..store.durability import open_durability
+from ..text.canonical import canonical, plural
+from .agents import Graph, select_agent
+from .record import BUILT, open_folder
+from .run import build_named_graph
+from .settings import Settings, check_thread_id
+from .terminal import Code, Output
+
+_COMPARED: Final = ("status", "reason", "answer", "result", "unmet", "uncertain_calls")
+
+
+def replay_thread(settings: Settings, output: Output, thread: str) -> int:
+    """Play a thread's runs and say what is otherwise; 1 if something is."""
+    recordings, name = open_folder(settings), check_thread_id(thread)
+    every = [record for _, record in recordings.read(RUN) if not record.get("refused")]
+    if not (runs := [run for run in every if run["thread"] == name]):
+        known = ", ".join(sorted({run["thread"] for run in every})) or "none"
+        msg = f"No run of {name!r} is on record in {recordings.folder}; threads there: {known}."
+        raise SettingsError(msg)
+    if any(run.get("wished") for run in runs):
+        msg = f"{name} was stopped or steered while it ran, at a moment that cannot be had again."
+        raise SettingsError(msg)
+    tape = ReplayTape(recordings, name)
+    answers, results = len(tape.model.list_unused()), len(tape.calls)
+    with use_tape(tape), TemporaryDirectory() as place:
+        player = _Player(settings, output, tape, recordings, f"sqlite:///{place}/threads.db")
+        differences = player.play(runs)
+    about = (
+        f"{name}: {plural(len(runs), 'run')}, {plural(answers, 'model answer')} and "
+        f"{plural(results, 'tool result')} on record; no model and no tool was called."
+    )
+    status = "different" if differences else "equal"
+    said = [about, *differences] if differences else [about, "Today's code does the same."]
+    content: dict[str, Any] = {"thread": name, "status": status, "differences": differences}
+    content |= {"runs": len(runs), "model_answers": answers, "tool_results": results}
+    output.report(content, *said)
+    return Code.DIFFERENT if differences else Code.COMPLETE
+
+
+class _Player:
+    """Plays runs one after another, each in the process it had: a new graph for a new one."""
+
+    def __init__(
+        self, settings: Settings, output: Output, tape: ReplayTape, kept: Recordings, url: str
+    ) -> None:
+        self._settings, self._output, self._tape, self._url = settings, output, tape, url
+        self._built_with = [record for _, record in kept.read(BUILT)]
+        self._asked: dict[str, Any] = {}
+
+    def play(self, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Play them up to the first that differs; what differs, in words."""
+        with ExitStack() as opened:
+            process, graph = "", None
+            for number, run in enumerate(runs, start=1):
+                if graph is None or run["process"] != process:
+                    opened.close()
+                    process, graph = run["process"], self._build(run, opened)
+                self._tape.killed = "outcome" not in run
+                if differences := [*self._play_run(graph, run)]:
+                    return [f"Run {number} of {len(runs)} is otherwise.", *differences]
+        left = [f"- {call['tool']}({canonical(call['arguments'])})" for call in self._tape.calls]
+        left = ["These calls were not made again:", *left] if left else []
+        unused = [f"- {name}" for name in self._tape.model.list_unused()]
+        return left + (["These model answers were not asked for again:", *unused] if unused else [])
+
+    def _build(self, run: Mapping[str, Any], opened: ExitStack) -> Graph:
+        alike = [
+            kept
+            for kept in self._built_with
+            if (kept["process"], kept["graph"]) == (run["process"], run["graph"])
+        ]
+        kept = alike[-1] if alike else {"options": {}, "environ": {}}
+        environ = {**kept["environ"], **self._settings.environ}
+        settings = replace(self._settings, **kept["options"], environ=environ)
+        context = Context.model_validate(run["context"])
+        agent = select_agent(settings, self._output, run["graph"])
+        durability = opened.enter_context(open_durability(self._url))
+        return build_named_graph(settings, run["graph"], context, durability, agent)[0]
+
+    def _play_run(self, graph: Graph, run: Mapping[str, Any]) -> Iterator[str]:
+        config: Any = {"configurable": {"thread_id": run["thread"]}}
+        given = read_input(run["given"])
+        if isinstance(given, Command):
+            given = Command(resume=self._name_answers(graph, config, given.resume))
+        goes_on = given is not None or graph.get_state(config).next
+        try:
+            if run["given"] and goes_on:
+                graph.invoke(given, config, context=Context.model_validate(run["context"]))
+        except RunCut:
+            yield from self._tape.differences
+            return
+        except LoopwrightError as error:
+            if not self._tape.killed:
+                yield f"It ends by {type(error).__name__}: {error}"
+            return
+        if not self._tape.killed:
+            state = graph.get_state(config)
+            asks = [{"id": one.id, "value": one.value} for one in state.interrupts]
+            yield from _compare(run, {"outcome": state.values.get("outcome"), "asks": asks})
+            self._asked |= {one["id"]: one["value"] for one in run["asks"]}
+
+    def _name_answers(self, graph: Graph, config: Any, answers: Any) -> Any:
+        """The answers by the ids that their questions have now; equal ones in their order."""
+        if not isinstance(answers, Mapping) or not answers.keys() & self._asked.keys():
+            return answers
+        now = [(one.id, _spell_question(one.value)) for one in graph.get_state(config).interrupts]
+        named: dict[str, Any] = {}
+        for old, answer in answers.items():
+            wanted = _spell_question(self._asked.get(old))
+            new = next((id_ for id_, value in now if value == wanted and id_ not in named), old)
+            named[new] = answer
+        return named
+
+
+def _spell_question(value: Any) -> str:
+    """A question without what is new in each run."""
+    request = value.get("action_requests") if isinstance(value, Mapping) else None
+    shown = [{"name": r.get("name"), "args": r.get("args")} for r in request or ()]
+    return VARYING.sub("…", canonical(shown or value))
+
+
+def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """How the end of a run differs from what is on record, as a diff."""
+    recorded, today = _list_lines(then), _list_lines(json.loads(json.dumps(now, default=str)))
+    yield from unified_diff(recorded, today, "recorded", "now", lineterm="", n=0)
+
+
+def _list_lines(end: Mapping[str, Any]) -> list[str]:
+    outcome = end["outcome"] or {}
+    lines = [f"question: {_spell_question(one['value'])}" for one in end["asks"]]
+    lines += [f"{name}: {canonical(outcome[name])}" for name in _COMPARED if outcome.get(name)]
+    lines += [f"task {t['id']}: {t['status']}" for t in outcome.get("tasks") or ()]
+    return [VARYING.sub("…", line) for line in lines]

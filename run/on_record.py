@@ -1,0 +1,99 @@
+"""A run on record: what it was given, how it ended, and what it asks."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
+
+from langchain_core.messages import convert_to_messages, messages_from_dict, messages_to_dict
+from langgraph.types import Command
+
+from ..state.context import Context
+from ..state.errors import (
+    AnswerRejected,
+    DatabaseError,
+    LeaseLost,
+    ModelUnavailable,
+    SettingsError,
+    ThreadError,
+)
+from ..state.messages import STEERS
+from ..text.secrets import MASK, is_secret_name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# With these a run is refused, unless it is one of the kinds that end it in the middle.
+_BEFORE_IT: Final = (AnswerRejected, SettingsError, ThreadError)
+_AMID_IT: Final = (DatabaseError, LeaseLost, ModelUnavailable)
+
+
+def keep_run(astream: F) -> F:
+    """Tell the tape of a whole graph, if it has one, of each of its runs."""
+
+    @wraps(astream)
+    def stream(graph: Any, input: Any, config: Any = None, **options: Any) -> Any:
+        chunks, builder = astream(graph, input, config, **options), graph.own_builder
+        keys = graph._merge_configurable(config)
+        if builder.tape is None or not builder.whole or keys.get("checkpoint_ns"):
+            return chunks
+        about = {"thread": str(keys.get("thread_id") or ""), "graph": builder.graph}
+        try:
+            about |= {"context": _spell_context(options.get("context"))}
+            about |= {"given": spell_input(input)}
+        except (TypeError, ValueError, NotImplementedError):
+            return chunks  # the run itself says what is wrong
+        return _stream_on_record(graph, config or {}, about, chunks)
+
+    return cast("F", stream)
+
+
+async def _stream_on_record(
+    graph: Any, config: Any, about: Mapping[str, Any], chunks: AsyncGenerator[Any, None]
+) -> AsyncGenerator[Any, None]:
+    tell_end = await graph.own_builder.tape.begin_run(about)
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+    except _BEFORE_IT as error:
+        if not isinstance(error, _AMID_IT):
+            await tell_end({"refused": True})
+        raise
+    if graph.checkpointer is None or not about["thread"]:
+        return
+    state = await graph.aget_state(config)
+    asks = [{"id": one.id, "value": one.value} for one in state.interrupts]
+    said = state.values.get("messages") or ()
+    wished = not about["given"] or any(STEERS in one.additional_kwargs for one in said)
+    ended = {"outcome": state.values.get("outcome"), "asks": asks}
+    await tell_end(ended | ({"wished": True} if wished else {}))
+
+
+def _spell_context(context: Any) -> dict[str, Any]:
+    given = Context.model_validate({} if context is None else context)
+    spelled = given.model_dump(mode="json", exclude_defaults=True, fallback=str)
+    for name in spelled.get("tool_context") or {}:
+        if is_secret_name(name):
+            spelled["tool_context"][name] = MASK
+    return spelled
+
+
+def spell_input(given: Any) -> dict[str, Any]:
+    """A run's input as JSON; {} of one that is no input, such as a stop."""
+    match given:
+        case None:
+            return {"goes_on": True}
+        case Command(resume=answer) if answer is not None:
+            return {"answer": answer}
+        case Mapping():
+            said = messages_to_dict(convert_to_messages(given.get("messages") or []))
+            return {"values": {**given, "messages": said}}
+    return {}
+
+
+def read_input(spelled: Mapping[str, Any]) -> Any:
+    """The input that was spelled so."""
+    if "answer" in spelled:
+        return Command(resume=spelled["answer"])
+    values = spelled.get("values")
+    return values and {**values, "messages": messages_from_dict(values["messages"])}

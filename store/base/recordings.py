@@ -1,0 +1,109 @@
+"""What a run said to the world and heard from it, as readable JSON files of one folder."""
+
+import itertools
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from ...state.errors import SettingsError
+from ...text.secrets import Secrets, read_own_secrets
+
+_PROCESS: Final = uuid.uuid4().hex[:8]
+_NUMBERS: Final = itertools.count(1)
+
+
+class Recordings:
+    """A folder of recordings. Each is a file, whole or not there at all; secrets are masked."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Use a folder; it is made when something is written."""
+        self.folder = Path(folder)
+
+    def save(
+        self,
+        kind: str,
+        record: Mapping[str, Any],
+        secrets: Secrets | None = None,
+        *,
+        path: Path | None = None,
+    ) -> Path:
+        """Write a JSON object, over the one at `path` or as the newest; gives its path. Blocks.
+
+        Raises:
+            SettingsError: The folder cannot be written to.
+        """
+        if path is None:
+            named = f"{time.time_ns() // 1000:016d}-{_PROCESS}-{next(_NUMBERS):05d}-{kind}.json"
+            path = self.folder / named
+        whole = {"kind": kind, "process": _PROCESS, **record}
+        whole = (secrets or read_own_secrets()).mask_json(
+            json.loads(json.dumps(whole, default=str))
+        )
+        half = path.with_name(f".{path.name}.{next(_NUMBERS)}.half")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(whole, indent=1, ensure_ascii=False)
+            half.write_text(text + "\n", "utf-8", "surrogatepass")
+            os.replace(half, path)
+        except OSError as error:
+            why = error.strerror or error
+            msg = f"The folder of recordings {self.folder} cannot be written to: {why}."
+            raise SettingsError(msg) from error
+        return path
+
+    def read(self, kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """The recordings of a kind, those that were begun first before the others. Blocks.
+
+        Raises:
+            SettingsError: There is no such folder, or a file in it is no recording.
+        """
+        if not self.folder.is_dir():
+            msg = f"There is no folder of recordings {self.folder}: name the one of the run."
+            raise SettingsError(msg)
+        for path in sorted(self.folder.glob(f"[0-9]*-{kind}.json")):
+            try:
+                record = json.loads(path.read_text("utf-8", "surrogatepass"))
+            except (OSError, ValueError) as error:
+                msg = f"{path} is no recording ({error}): delete it, or record the run again."
+                raise SettingsError(msg) from error
+            if isinstance(record, dict):
+                yield path, record
+
+
+class Tape(Protocol):
+    """Stands between graphs and the world: keeps what is said there, or says it again."""
+
+    def wrap_model(self, build: Callable[[], Any]) -> Any:
+        """The model that answers; `build` makes the real one."""
+
+    async def load_listings(self, servers: Sequence[Any], load: Callable[[], Any]) -> Any:
+        """What MCP servers say of their tools; `load` asks these."""
+
+    async def send(self, thread: str, secrets: Secrets, call: Any, make: Callable[[], Any]) -> Any:
+        """What a call of a tool gave; `make` makes it."""
+
+    def is_parked(self, key: str) -> bool:
+        """Whether the call of this idempotency key has asked a human and waits for the answer."""
+
+    async def begin_run(self, record: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any]:
+        """A run of a graph begins; what is returned is told how it ended."""
+
+
+TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
+"""The tape of the graphs that are built meanwhile."""
+
+
+@contextmanager
+def use_tape(tape: Tape | None) -> Iterator[None]:
+    """Have the graphs that are built meanwhile run with a tape."""
+    token = TAPE.set(tape)
+    try:
+        yield
+    finally:
+        TAPE.reset(token)

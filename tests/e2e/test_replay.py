@@ -1,0 +1,67 @@
+"""`loopwright replay`: a thread on record runs again without a call, also one that was killed."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.forked import Command, Done, server
+from support.patience import PATIENCE
+from support.scripts import call, thought
+
+FAULTY = Path(__file__).parents[1] / "support" / "mcp_servers" / "faulty.py"
+
+
+def cli(*args, **env):
+    with Command(server(), args, stdin="", env=os.environ | env) as command:
+        return Done(command.wait(PATIENCE), *command.said())
+
+
+def write_json(name, content):
+    Path(name).write_text(json.dumps(content))
+    return name
+
+
+def pay_and_die(book, record):
+    """A run that is killed after its payment took effect and before anybody heard of it."""
+    mcp = {"mcpServers": {"bank": {"command": sys.executable, "args": [str(FAULTY)]}}}
+    script = {"thought": [thought("I pay.", more=True)], "action": [[call("hold", path=str(book))]]}
+    given = ("run", "--graph", "react", "--thread", "t", "--yes", "--record", record,
+             "--mcp", write_json("mcp.json", mcp), "--script", write_json("pay.json", script),
+             "Pay once.")  # fmt: skip
+    with Command(server(), given, stdin="", env=dict(os.environ)) as running:
+        until = time.monotonic() + PATIENCE
+        while not book.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert book.exists(), running.said()
+        running.kill()
+
+
+@pytest.mark.parametrize("word", ["respond: It is paid.", "reject"])
+def test_a_payment_that_was_killed_and_resumed_is_replayed_without_a_call(
+    word, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    pay_and_die(book := tmp_path / "book", "rec")
+    rest = write_json("rest.json", {"observation": ["Paid."], "thought": [thought("Paid once.")]})
+    go_on = ("--mcp", "mcp.json", "--script", rest, "--record", "rec")
+    assert cli("resume", "t", "--yes", *go_on).returncode == 5
+    resumed = cli("resume", "t", word, *go_on)
+    assert resumed.returncode in (0, 3), resumed.stderr
+    for left in ("rest.json", "pay.json"):
+        Path(left).unlink()
+    write_json("mcp.json", {"mcpServers": {"bank": {"command": "/nowhere/bank"}}})
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    same = cli("replay", "t", "--record", "rec", "--json")
+    assert same.returncode == 0, same.stdout
+    told = json.loads(same.stdout)
+    assert (told["status"], told["runs"], told["model_answers"]) == ("equal", 4, 4)
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+    assert book.read_text() == "noted\n"
+    Path("rules").mkdir()
+    Path("rules/AGENTS.md").write_text("Pay nobody.\n")
+    other = cli("replay", "t", LOOPWRIGHT_RECORD="rec", LOOPWRIGHT_INSTRUCTIONS="rules")
+    assert (other.returncode, "\n+Pay nobody.\n" in other.stdout) == (1, True)
