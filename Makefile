@@ -1,8 +1,9 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check bench engines docs picture ui house image build
+.PHONY: help run dev test test-versions lint format typecheck coverage check bench engines docs picture ui house image build
 PYTHON ?= python3
 ROOMS := calls cli flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
+EXTRAS := postgres,workers,desk,objects,ag-ui,otel,prices,examples
 # The slow tests come first and stand together: a worker that has none left takes some from another.
 PARALLEL := -n auto --dist worksteal
 unexport GOAL
@@ -35,6 +36,18 @@ dev: .venv/.installed ## Start the server that LangGraph Studio connects to
 
 test: .venv/.installed ## Install the tools as well, then run the whole suite
 	$(BIN)/pytest $(PARALLEL) $(TEST)
+
+# Both ends of the ranges in pyproject.toml, each in an environment of its own. The tools come last,
+# and raise only what they must.
+test-versions: ## The suite with the newest and with the oldest packages that pyproject.toml allows; needs uv
+	@failed=; for end in highest lowest-direct; do \
+		export VIRTUAL_ENV="$(CURDIR)/build/$$end"; kept="$$VIRTUAL_ENV/kept.txt"; \
+		uv venv --quiet --allow-existing --python $(PYTHON) "$$VIRTUAL_ENV" && \
+		uv pip install --quiet --upgrade --resolution $$end -e '.[$(EXTRAS)]' && \
+		uv pip freeze | grep -E '^(langchain|langchain-core|langgraph)==' > "$$kept" && \
+		uv pip install --quiet -c "$$kept" -e '.[dev]' && \
+		echo $$end: $$(cat "$$kept") && "$$VIRTUAL_ENV/bin/pytest" $(PARALLEL) $(TEST) || failed="$$failed $$end"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 lint: .venv/.installed ## Check format, lint rules and room boundaries
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .graphs.react import build_react
     from .graphs.router import build_router
     from .graphs.task_agent import build_task_agent
+    from .hooks.commands import command_hook
     from .hooks.contract import Hook, hook
     from .models.openai_client import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
@@ -56,6 +57,7 @@ _NAMES: Final = {
     "graphs.react": "build_react",
     "graphs.router": "build_router",
     "graphs.task_agent": "build_task_agent",
+    "hooks.commands": "command_hook",
     "hooks.contract": "Hook hook",
     "models.openai_client": "LeanChatOpenAI",
     "models.reading": "parse_executor parse_planner parse_verifier",
@@ -129,6 +131,7 @@ __all__ = [
     "build_router",
     "build_task_agent",
     "codebase_investigator",
+    "command_hook",
     "define_reader",
     "delete_memories",
     "desk_agents",

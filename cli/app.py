@@ -10,7 +10,7 @@ from .terminal import Output, run_guarded
 
 __all__ = ["app"]
 
-_PARTS = ("mcp", "policy", "foreign", "instructions", "model", "script")
+_PARTS = ("mcp", "policy", "foreign", "instructions", "hooks", "model", "script")
 _RUN = (
     "graph", "agent", *_PARTS, "yes", "review", "max_parallel", "max_cost", "database", "results",
     "wait", "record", "json",
@@ -325,6 +325,7 @@ def graph(
     "mcp",
     "policy",
     "instructions",
+    "hooks",
     "model",
     "database",
     "results",

@@ -165,6 +165,7 @@ def build_named_graph(
             policy=settings.policy or read_variable(settings.environ, "LOOPWRIGHT_POLICY"),
             foreign=settings.foreign or read_variable(settings.environ, "LOOPWRIGHT_FOREIGN"),
             instructions=settings.instructions or default_instructions(settings.environ),
+            hooks=settings.hooks or read_variable(settings.environ, "LOOPWRIGHT_HOOKS") or (),
             durability=durability,
             **own,
         )

@@ -60,6 +60,10 @@ class Settings:
         list[str] | None,
         Option(help="Folder of AGENTS.md and skills; LOOPWRIGHT_INSTRUCTIONS."),
     ] = None
+    hooks: Annotated[
+        str | None,
+        Option(help="File of hooks, as of Claude Code or gemini-cli; LOOPWRIGHT_HOOKS."),
+    ] = None
     model: Annotated[
         str | None,
         Option(help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
@@ -152,8 +156,8 @@ class Settings:
         stands before the thread, else `resume`.
         """
         names = (
-            "mcp", "policy", "foreign", "model", "script", "agent", "max_parallel", "max_cost",
-            "wait", "record",
+            "mcp", "policy", "foreign", "hooks", "model", "script", "agent", "max_parallel",
+            "max_cost", "wait", "record",
         )  # fmt: skip
         given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
         given |= {"--db": self.database and database, "--results": self.results}

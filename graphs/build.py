@@ -228,6 +228,7 @@ def assemble_served_parts(
                 policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
                 foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
                 instructions=default_instructions(os.environ),
+                hooks=read_variable(os.environ, "LOOPWRIGHT_HOOKS") or (),
                 memory=_read_memory_switch(os.environ),
                 name=name,
             )

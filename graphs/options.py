@@ -50,7 +50,8 @@ class BuildOptions(TypedDict, total=False):
     system_prompt: What every role is told of its work; in task_agent the prompt of its agent.
     prompts: Core templates and business contexts.
     instructions: Folders whose AGENTS.md and skills (folders with a SKILL.md) are followed.
-    hooks: Callables around sessions, turns, model calls and tool calls.
+    hooks: Callables and commands around sessions, turns, model calls and tool calls, or the path
+        of a hooks file.
     durability: What `open_durability` gave; the three options after it win over it.
     checkpointer: Where threads are saved.
     store: Where long results are kept.
@@ -72,7 +73,7 @@ class BuildOptions(TypedDict, total=False):
     system_prompt: str | SystemMessage | None
     prompts: PromptManager | None
     instructions: str | Path | Sequence[str | Path] | None
-    hooks: Sequence[Hook]
+    hooks: str | Path | Sequence[Hook]
     durability: Durability | None
     checkpointer: Checkpointer
     store: BaseStore | None

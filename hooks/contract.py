@@ -52,7 +52,7 @@ class Hook:
     """Shown in events and warnings; by default the callable's own name."""
     match: str = ""
     """Regular expression searched in the tool's name; for other events the exact source, reason,
-    trigger or type. Empty or `*` matches all."""
+    trigger or type, or several between `|`. Empty or `*` matches all."""
     timeout: float = 60.0
     """Seconds."""
     on_error: Literal["open", "closed"] = "open"
@@ -77,7 +77,7 @@ class Hook:
         if self.match in ("", "*"):
             return True
         if MATCHED[self.event] != "tool_name":
-            return value == self.match
+            return value in self.match.split("|")
         try:
             return is_found(self.match, value)
         except TimeoutError:  # rather one hook too many than a guard too few
@@ -207,8 +207,15 @@ NOTHING: Final = Verdict()
 """What comes of no hook at all."""
 
 
+_KEYS_OF_CLAUDE: Final = {
+    "permission_decision": "decision",
+    "permission_decision_reason": "reason",
+    "updated_input": "tool_input",
+}
+
+
 class UnreadableOutput(ValueError):
-    """A hook returned something that cannot be read."""
+    """A hook returned something that cannot be read; its notes are shown and not saved."""
 
 
 def read_output(raw: object) -> Output:
@@ -241,7 +248,8 @@ def _read_mapping(what: str, given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         msg = f"{what} a {type(given).__name__}, not a mapping"
         raise UnreadableOutput(msg)
-    return {to_snake(str(key)): value for key, value in given.items()}
+    keys = {key: to_snake(str(key)) for key in given}
+    return {_KEYS_OF_CLAUDE.get(ours, ours): given[key] for key, ours in keys.items()}
 
 
 def merge_outputs(

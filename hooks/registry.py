@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from langchain_core.runnables.config import var_child_runnable_config
@@ -35,6 +36,7 @@ from .contract import (
     read_output,
     update_fields,
 )
+from .hook_file import read_hook_file
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +55,15 @@ _STARTED_IN: Final = current_folder()
 class Hooks:
     """The hooks of a graph; `events` are those that some hook listens to."""
 
-    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
-        """Sort the hooks by order; one given twice runs once, and only hooks are taken."""
+    def __init__(self, hooks: str | Path | Iterable[Hook] = ()) -> None:
+        """Sort the hooks by order, also those of a file; one given twice runs once."""
         unique: list[Hook] = []  # a callable need not be hashable, so no set
-        for hook in hooks:
+        for hook in read_hook_file(hooks) if isinstance(hooks, str | Path) else hooks:
             if not isinstance(hook, Hook):
                 msg = (
                     f"hooks takes Hook objects, not a {type(hook).__name__}: write"
-                    " Hook(event=..., run=...), or put @hook(event) above the function."
+                    " Hook(event=..., run=...), put @hook(event) above the function, or give the"
+                    " path of a hooks file alone."
                 )
                 raise SettingsError(msg)
             if hook not in unique:
@@ -197,7 +200,8 @@ async def _run_hook(hook: Hook, given: Mapping[str, Any]) -> _HookRun:
     except GraphBubbleUp:
         raise
     except UnreadableOutput as refused:
-        failed = error = str(refused)
+        failed = str(refused)
+        error = "\n".join([failed, *getattr(refused, "__notes__", ())])
     except TimeoutError:
         failed = error = say("hook_too_slow", seconds=f"{hook.timeout:g}")
     except Exception as crash:  # noqa: BLE001 - whatever a foreign callable raises, it is data

@@ -42,6 +42,13 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "tool list": Limit("all its tools", 2**25, 500_000, 200, "startup_timeout"),
     "tool definition": Limit("one of its tools", 256_000, 10_000, DEEPEST),
     "tool result": Limit("what a Python tool returns", 2**25, 500_000, 0, "tool_deadline"),
+    "hook": Limit(
+        "what the command of a hook is given, and what it writes",
+        10_000_000,
+        100_000,
+        DEEPEST,
+        "timeout",
+    ),
     "front matter": Limit("the front matter of an agent or a skill", 16_000),
     "agent": Limit("the file of an agent", 256_000),
     "instructions": Limit("AGENTS.md", 32_000),

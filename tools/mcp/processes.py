@@ -1,20 +1,14 @@
-"""The processes of MCP servers: limits their number, and ends them with their worker.
+"""The processes of MCP servers: limits their number.
 
 If the limit is reached, a server ends an idle process. If none is idle, the oldest takes no new
 calls and ends after its running ones. A call never keeps one process while it waits for another, so
 there is no deadlock.
-
-A killed worker cannot end its servers, and many servers go on when their input is closed. So a
-shell runs beside it, started with the first server. It holds a pipe that closes when the worker
-dies, and then ends the remaining servers.
 """
 
 import asyncio
 import os
-import subprocess
-import threading
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -124,91 +118,3 @@ PROCESS_LIMIT: Final = ProcessLimit()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROCESS_LIMIT.clear)
-
-_SCRIPT: Final = """
-trap '' HUP INT TERM
-exec 3<&0
-(
-groups=' '
-while read -r sign group; do
-  case $sign in
-    +) groups="$groups$group " ;;
-    -) groups="${groups%% $group *} ${groups#* $group }" ;;
-  esac
-done
-[ -n "${groups# }" ] || exit 0
-sleep 2
-for group in $groups; do kill -s TERM -- "-$group"; done
-sleep 1
-for group in $groups; do kill -s KILL -- "-$group"; done
-) <&3 >/dev/null 2>&1 &
-"""
-"""Reads `+ group` and `- group` line by line; servers get the same time as in `stdio`."""
-
-
-class _Watch:
-    """The pipe to the shell; safe to use from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pipe: int | None = None
-
-    def tell(self, line: str) -> None:
-        """Write a line; where the shell is gone, another one is started for it."""
-        with self._lock:
-            for _ in range(2):
-                try:
-                    if self._pipe is None:
-                        self._pipe = _start_shell()
-                    os.write(self._pipe, line.encode())
-                except OSError:
-                    self.forget()
-                else:
-                    return
-
-    def forget(self) -> None:
-        """Close our end; a forked child must not keep its parent's shell waiting."""
-        if self._pipe is not None:
-            with suppress(OSError):
-                os.close(self._pipe)
-        self._pipe = None
-
-    def after_fork(self) -> None:
-        """In a forked child: the lock may be held by nobody."""
-        self._lock = threading.Lock()
-        self.forget()
-
-
-def _start_shell() -> int:
-    """Start the shell, detached from us; returns the end to write to."""
-    ours, theirs = (os.pipe())[::-1]
-    try:
-        subprocess.run(
-            ["/bin/sh", "-c", _SCRIPT],
-            stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True, check=False,
-        )  # fmt: skip
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    return ours
-
-
-_watch: Final = _Watch()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_watch.after_fork)
-
-
-def adopt(group: int) -> None:
-    """Let a server's process group end with this process. May block for a moment."""
-    if os.name == "posix":
-        _watch.tell(f"+ {group}\n")
-
-
-def release(group: int) -> None:
-    """Forget an ended group: its number may be used again. May block for a moment."""
-    if os.name == "posix":
-        _watch.tell(f"- {group}\n")

@@ -24,11 +24,11 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from ...store.base.process_groups import KILL, adopt, release, signal_group
 from ...stream.meters import PROCESSES, SERVER, measure
 from ...text.sentences import say
 from .call import ELICIT, SAMPLE, Listener, Loss, Why, make_error
 from .config import ServerConfig
-from .processes import adopt, release
 from .response_limits import MOST, TOO_LONG, is_too_much
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,6 @@ _PATIENCE: Final = 2.0
 this order and names no time, 2 s is what its Python client gives."""
 
 _ORPHANS_PATIENCE: Final = 0.5
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _GARBLED: Final = partial(say, "answer_garbled")
 
 
@@ -261,24 +260,13 @@ async def _stop(transport: asyncio.SubprocessTransport, protocol: _Process) -> N
         with anyio.move_on_after(_PATIENCE):
             await protocol.exited.wait()
         patience = _ORPHANS_PATIENCE if protocol.exited.is_set() else _PATIENCE
-        _signal(group, signal.SIGTERM)
+        signal_group(group, signal.SIGTERM)
         for _ in range(10):
-            if not _signal(group, 0):
+            if not signal_group(group, 0):
                 break
             await asyncio.sleep(patience / 10)
     finally:
-        _signal(group, _KILL)
+        signal_group(group, KILL)
         transport.close()
     with anyio.move_on_after(_PATIENCE):
         await protocol.closed.wait()
-
-
-def _signal(group: int, number: int) -> bool:
-    """Signal a process group; says whether it still has members."""
-    if not hasattr(os, "killpg"):  # where there are no groups, closing the transport ends the one
-        return False
-    try:
-        os.killpg(group, number)
-    except OSError:
-        return False
-    return True
