@@ -36,6 +36,7 @@ NOT_RUN = {
     "make dev",
     "export OPENAI_BASE_URL=http://localhost:11434/v1",
     "python3.12 -m venv build/aegra",  # these by test_deploy.py
+    "pip install '.[eval]'",  # these by test_evals.py and test_eval_command.py
     "createdb --host=host --username=user agents",
     "loopwright login search              # opens the browser",  # these by test_oauth.py
     'for db in $DATABASES; do loopwright prune --older-than 30d --db "$db"; done',

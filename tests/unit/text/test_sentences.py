@@ -13,6 +13,7 @@ from loopwright.text.sentences import LANGUAGE, SENTENCES, read_sentences, say
 ROOT = Path(loopwright.__file__).parent
 ROOMS = [
     "calls",
+    "evals",
     "flow",
     "graphs",
     "hooks",

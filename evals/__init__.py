@@ -1,0 +1,1 @@
+"""The graphs under Inspect (extra `eval`): agents, scorers, and tasks that ship."""

@@ -1,0 +1,10 @@
+"""What Inspect finds here by its entry point: `loopwright/<name>`."""
+
+from .agents import loop, loop_agent
+from .scorers import effects_once, honest_outcome, spend
+from .tasks import desk, goal, goals, measure, possible
+
+__all__ = [
+    "desk", "effects_once", "goal", "goals", "honest_outcome", "loop", "loop_agent", "measure",
+    "possible", "spend",
+]  # fmt: skip

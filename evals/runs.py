@@ -1,0 +1,121 @@
+"""Runs of a graph inside a sample: its turns, the questions in them, and what the log keeps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+from inspect_ai.log import transcript
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model, messages_to_openai
+from inspect_ai.tool import Tool, ToolDef, ToolSource
+from inspect_ai.util import store_as
+from langchain_core.messages import convert_to_messages
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.types import INTERRUPT
+from langgraph.types import Command
+
+from ..state.channels import unpack_fields
+from ..state.context import Context
+from .model import choose_models
+from .person import Person, answer_question, is_hand_over
+from .record import LoopRecord
+from .tools import TaskTools
+
+Tools = Sequence[Tool | ToolDef | ToolSource]
+
+Build = Callable[..., Any]
+"""Builds a graph by further options."""
+
+_THREAD: Final[Any] = {"configurable": {"thread_id": "sample"}}
+
+
+@dataclass
+class GraphRuns:
+    """A graph and its thread, for one sample; many run side by side in one process."""
+
+    graph: Any
+    tools: TaskTools
+    broken: "asyncio.Future[None]"
+    """Gets the error that ends the sample, such as a limit of Inspect's."""
+    person: Person = "approve"
+    context: Context = field(default_factory=Context)
+    record: LoopRecord = field(default_factory=lambda: store_as(LoopRecord))
+    messages: list[ChatMessage] = field(default_factory=list)
+    """What the turns added to the sample's conversation, also one that was cut off."""
+
+    async def take_turn(self, given: Sequence[ChatMessage]) -> str:
+        """Run a turn to its end, or until a human has the customer; returns its words."""
+        self.tools.turn += 1
+        talk: Any = await messages_to_openai([m for m in given if m.role != "system"])
+        values = await self._run({"messages": convert_to_messages(talk)})
+        while asked := values.get(INTERRUPT):
+            if any(is_hand_over(one.value) for one in asked):
+                self.record.handed_over = True
+                break
+            answers = {one.id: self._answer(one.value) for one in asked}
+            values = await self._run(Command(resume=answers))
+        return await self._keep_turn(values)
+
+    def _answer(self, question: Mapping[str, Any]) -> Any:
+        answer = answer_question(self.person, question)
+        asked = {"question": question.get("description", ""), "answer": answer}
+        self.record.questions = [*self.record.questions, asked]
+        return answer
+
+    async def _run(self, given: Any) -> Mapping[str, Any]:
+        """Run the graph until it stops; an error that ends the sample ends the run."""
+        run = asyncio.ensure_future(self.graph.ainvoke(given, _THREAD, context=self.context))
+        try:
+            await asyncio.wait({run, self.broken}, return_when=asyncio.FIRST_COMPLETED)
+            if self.broken.done():
+                self.broken.result()
+            values: Mapping[str, Any] = run.result()
+            return values
+        finally:
+            run.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({run})
+            self.messages += self.tools.take_trace()
+
+    async def _keep_turn(self, values: Mapping[str, Any]) -> str:
+        """Put what the turn did and said into the log."""
+        state = await self.graph.aget_state(_THREAD)
+        record, outcome = self.record, values.get("outcome")
+        fields = unpack_fields(state.values)
+        inner = [kept.get("evidence") or () for kept in (fields.get("kept") or {}).values()]
+        said = {one["id"]: one for part in (*inner, fields.get("evidence", ())) for one in part}
+        told = [{**one, "id": self.tools.name_call(id_)} for id_, one in said.items()]
+        record.evidence = [*record.evidence, *told]
+        record.outcomes = [*record.outcomes, *([dict(outcome)] if outcome else [])]
+        record.made = [*self.tools.made]
+        transcript().info(dict(outcome or {"handed_over": record.handed_over}), source="loopwright")
+        words = str(outcome["answer"]) if outcome else values["messages"][-1].text
+        self.messages.append(ChatMessageAssistant(content=words, model=str(get_model())))
+        return words
+
+
+@asynccontextmanager
+async def open_runs(build: Build, tools: Tools, reads: Sequence[str]) -> AsyncIterator[GraphRuns]:
+    """Build a graph with the model and the tools of the task."""
+    broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def fail(error: BaseException) -> None:
+        if not broken.done():
+            broken.set_exception(error)
+
+    bridged = TaskTools(await _list_definitions(tools), reads, fail)
+    graph = build(model=choose_models(fail), tools=bridged.bridge(), checkpointer=InMemorySaver())
+    yield GraphRuns(graph, bridged, broken)
+    broken.cancel()
+
+
+async def _list_definitions(tools: Tools) -> list[ToolDef]:
+    found: list[ToolDef] = []
+    for tool in tools:
+        if isinstance(tool, ToolSource):
+            found += await _list_definitions(await tool.tools())
+        else:
+            found.append(tool if isinstance(tool, ToolDef) else ToolDef(tool))
+    return found

@@ -1,0 +1,96 @@
+"""The tools of an eval's task as tools of a graph, and the record of what they did."""
+
+import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageTool,
+    ContentImage,
+    execute_tools,
+)
+from inspect_ai.tool import ToolCall, ToolDef
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import StructuredTool, ToolException
+
+from .model import Break
+
+_UNSURE: Final = ("timeout", "limit", "cancelled")
+"""Errors after which a call may have taken effect."""
+
+
+class TaskTools:
+    """Runs calls by Inspect, which keeps them in the log, asks its approvers, cuts long results."""
+
+    def __init__(self, tools: Sequence[ToolDef], reads: Sequence[str], fail: Break) -> None:
+        """Take the tools; those whose names match one of the globs `reads` change nothing."""
+        self._trace: list[ChatMessage] = []
+        self.made: list[dict[str, Any]] = []
+        """`id` (as evidence has it), `tool`, `arguments`, `read_only` and `error` of each."""
+        self.turn = 0
+        self._tools, self._reads, self._fail = tools, reads, fail
+
+    def bridge(self) -> list[StructuredTool]:
+        """The tools as LangChain has them, with their JSON schemas."""
+        return [
+            StructuredTool(
+                name=tool.name,
+                description=tool.description or tool.name,
+                args_schema=tool.parameters.model_dump(exclude_none=True),
+                coroutine=partial(self._run, tool),
+                metadata={"readOnlyHint": self._is_read(tool)},
+            )
+            for tool in self._tools
+        ]
+
+    def _is_read(self, tool: ToolDef) -> bool:
+        return any(fnmatchcase(tool.name, glob) for glob in self._reads)
+
+    def take_trace(self) -> list[ChatMessage]:
+        """The calls that ended since this was asked last, each with its result."""
+        taken, self._trace = self._trace, []
+        return taken
+
+    def name_call(self, id_: str) -> str:
+        """The id of a call as evidence has it, made one that no other turn has."""
+        return id_ if ":" in id_ else f"t{self.turn}:{id_}"
+
+    async def _run(self, tool: ToolDef, /, **arguments: Any) -> Any:
+        known = ensure_config().get("metadata") or {}
+        call = ToolCall(id=f"call_{uuid4().hex[:12]}", function=tool.name, arguments=arguments)
+        asked = ChatMessageAssistant(content="", tool_calls=[call])
+        record = {
+            "id": self.name_call(str(known.get("loopwright/call"))),
+            "tool": tool.name,
+            "arguments": json.loads(json.dumps(arguments, default=str)),
+            "read_only": self._is_read(tool), "error": "unended",
+        }  # fmt: skip
+        self.made.append(record)
+        try:
+            done = await execute_tools([asked], [tool])
+        except Exception as error:
+            self._fail(error)  # the task's world is broken, which says nothing of a graph
+            raise
+        self._trace += [asked, *done.messages]
+        answer = next(m for m in done.messages if isinstance(m, ChatMessageTool))
+        if answer.error is None:
+            record["error"] = ""
+            return _read_content(answer)
+        record["error"] = answer.error.type
+        if answer.error.type in _UNSURE:
+            raise RuntimeError(answer.error.message)
+        raise ToolException(answer.error.message)
+
+
+def _read_content(answer: ChatMessageTool) -> Any:
+    """A result's text, or its pictures where it has nothing else."""
+    parts = answer.content if isinstance(answer.content, list) else []
+    pictures = [part.image for part in parts if isinstance(part, ContentImage)]
+    if answer.text or not pictures:
+        return answer.text
+    return [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
