@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help run dev test test-versions lint format typecheck coverage check bench engines docs picture ui house image build
 PYTHON ?= python3
-ROOMS := calls cli flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
+ROOMS := calls cli evals flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
 EXTRAS := postgres,workers,desk,objects,ag-ui,otel,prices,examples
 # The slow tests come first and stand together: a worker that has none left takes some from another.
