@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ROOMS := calls cli evals flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
-EXTRAS := postgres,workers,desk,objects,ag-ui,otel,prices,examples
+EXTRAS := postgres,workers,desk,objects,ag-ui,keyring,otel,prices,eval,examples
 # The slow tests come first and stand together: a worker that has none left takes some from another.
 PARALLEL := -n auto --dist worksteal
 unexport GOAL
