@@ -70,7 +70,7 @@ def build_memory_tools(memory: BaseStore | bool) -> list[CatalogTool]:
 def _make_tool(
     name: str, argument: str, answer: Callable[..., Awaitable[Any]], *, reads: bool = False
 ) -> CatalogTool:
-    about = {"type": "string", "minLength": 1, "description": say(f"{name}_{argument}")}
+    about = {"type": "string", "minLength": 1, "description": say(f"memory_{argument}")}
     words, needed = say(f"{name}_tool", most=LONGEST_MEMORY), [] if reads else [argument]
     made = make_own_tool(name, words, {argument: about}, answer, required=needed, read_only=reads)
     return replace(made, is_work=True, origin="foreign" if reads else "")
