@@ -288,8 +288,7 @@ class Toolbox:
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""
         here = self._home.current_servers
-        taped = self.tape is not None and self.tape.is_parked(key)
-        return taped or (here is not None and key in here.parked)
+        return here is not None and key in here.parked
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""

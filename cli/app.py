@@ -304,7 +304,7 @@ def logout(
     """Delete a login to an MCP server."""
 
 
-@make_command("record", "json", runs="replay.replay_thread")
+@make_command("agent", *_PARTS, "record", "json", runs="replay.replay_thread")
 def replay(
     thread: Annotated[str, typer.Argument(help="A thread whose runs are on record.")],
 ) -> None:

@@ -3,23 +3,21 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from difflib import unified_diff
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from langgraph.types import Command
 
-from ..graphs.tapes import RUN, ReplayTape, RunCut
+from ..graphs.tapes import ReplayTape, RunCut
 from ..models.replayed import VARYING
-from ..run.on_record import read_input
+from ..run.on_record import RUN, read_input
 from ..state.context import Context
-from ..state.errors import LoopwrightError, SettingsError
+from ..state.errors import LoopwrightError, SettingsError, read_variable
 from ..store.base.recordings import Recordings, use_tape
 from ..store.durability import open_durability
 from ..text.canonical import canonical, plural
 from .agents import Graph, select_agent
-from .record import BUILT, open_folder
 from .run import build_named_graph
 from .settings import Settings, check_thread_id
 from .terminal import Code, Output
@@ -29,7 +27,11 @@ _COMPARED: Final = ("status", "reason", "answer", "result", "unmet", "uncertain_
 
 def replay_thread(settings: Settings, output: Output, thread: str) -> int:
     """Play a thread's runs and say what is otherwise; 1 if something is."""
-    recordings, name = open_folder(settings), check_thread_id(thread)
+    folder = settings.record or read_variable(settings.environ, "LOOPWRIGHT_RECORD")
+    if folder is None:
+        msg = "Name the folder of recordings with --record, or set LOOPWRIGHT_RECORD."
+        raise SettingsError(msg)
+    recordings, name = Recordings(folder), check_thread_id(thread)
     every = [record for _, record in recordings.read(RUN) if not record.get("refused")]
     if not (runs := [run for run in every if run["thread"] == name]):
         known = ", ".join(sorted({run["thread"] for run in every})) or "none"
@@ -41,7 +43,7 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
     tape = ReplayTape(recordings, name)
     answers, results = len(tape.model.list_unused()), len(tape.calls)
     with use_tape(tape), TemporaryDirectory() as place:
-        player = _Player(settings, output, tape, recordings, f"sqlite:///{place}/threads.db")
+        player = _Player(settings, output, tape, f"sqlite:///{place}/threads.db")
         differences = player.play(runs)
     about = (
         f"{name}: {plural(len(runs), 'run')}, {plural(answers, 'model answer')} and "
@@ -58,11 +60,8 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
 class _Player:
     """Plays runs one after another, each in the process it had: a new graph for a new one."""
 
-    def __init__(
-        self, settings: Settings, output: Output, tape: ReplayTape, kept: Recordings, url: str
-    ) -> None:
+    def __init__(self, settings: Settings, output: Output, tape: ReplayTape, url: str) -> None:
         self._settings, self._output, self._tape, self._url = settings, output, tape, url
-        self._built_with = [record for _, record in kept.read(BUILT)]
         self._asked: dict[str, Any] = {}
 
     def play(self, runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -82,18 +81,10 @@ class _Player:
         return left + (["These model answers were not asked for again:", *unused] if unused else [])
 
     def _build(self, run: Mapping[str, Any], opened: ExitStack) -> Graph:
-        alike = [
-            kept
-            for kept in self._built_with
-            if (kept["process"], kept["graph"]) == (run["process"], run["graph"])
-        ]
-        kept = alike[-1] if alike else {"options": {}, "environ": {}}
-        environ = {**kept["environ"], **self._settings.environ}
-        settings = replace(self._settings, **kept["options"], environ=environ)
         context = Context.model_validate(run["context"])
-        agent = select_agent(settings, self._output, run["graph"])
+        agent = select_agent(self._settings, self._output, run["graph"])
         durability = opened.enter_context(open_durability(self._url))
-        return build_named_graph(settings, run["graph"], context, durability, agent)[0]
+        return build_named_graph(self._settings, run["graph"], context, durability, agent)[0]
 
     def _play_run(self, graph: Graph, run: Mapping[str, Any]) -> Iterator[str]:
         config: Any = {"configurable": {"thread_id": run["thread"]}}

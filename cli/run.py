@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ..graphs.build import default_instructions, default_mcp
 from ..graphs.registry import find_builder
+from ..graphs.tapes import find_tape
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..state.channels import unpack_fields
@@ -40,7 +41,6 @@ from .agents import AGENT_KEY, Graph, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event
 from .prompt import Keyboard
-from .record import open_tape
 from .settings import (
     DESK,
     PLANNED,
@@ -156,7 +156,7 @@ def build_named_graph(
     own: dict[str, Any] = {"definition": agent.definition} if agent else {}
     if name == DESK:
         own["company"] = read_variable(settings.environ, "LOOPWRIGHT_COMPANY")
-    with use_tape(open_tape(settings, name, agent)):
+    with use_tape(find_tape(settings.environ, settings.record)):
         models = Models(model, environ=settings.environ)
         names = {models.choose(role, context).name for role in roles_of(name)}
         graph: Graph = build(

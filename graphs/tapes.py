@@ -12,38 +12,39 @@ from ..calls.sending import Response
 from ..models.recorded import record_model
 from ..models.replayed import ReplayModel
 from ..state.errors import read_variable
-from ..store.base.recordings import TAPE, Recordings, Tape
+from ..store.base.recordings import TAPE, Recordings
 from ..text.canonical import canonical, hash_of
 from ..text.secrets import Secrets
-from ..tools.mcp.call import ElicitationPending
 from ..tools.mcp.config import ServerConfig
 from ..tools.mcp.server import Listing
 
 _CALL: Final = "call"
 _SERVER: Final = "server"
-RUN: Final = "run"
 
 
 class RunCut(AssertionError):
     """A played run ends here: its process was killed, or it goes another way than on record."""
 
 
-def find_tape(environ: Mapping[str, str], folder: str | None = None) -> Tape | None:
+def find_tape(
+    environ: Mapping[str, str], folder: str | None = None
+) -> "RecordingTape | ReplayTape | None":
     """The tape in use; else one that records into a folder, or into LOOPWRIGHT_RECORD."""
     folder = folder or read_variable(environ, "LOOPWRIGHT_RECORD")
-    return TAPE.get() or (RecordingTape(folder) if folder else None)
+    known: RecordingTape | ReplayTape | None = TAPE.get()
+    return known or (RecordingTape(folder) if folder else None)
 
 
 class RecordingTape:
-    """Keeps what models, servers and tools say, what runs were given and how they ended."""
+    """Keeps what models, servers and tools say; `run/on_record.py` adds the runs."""
 
     def __init__(self, folder: str | Path) -> None:
         """Use a folder; it is made if it is not there."""
-        self._kept, self._listed = Recordings(folder), set[str]()
+        self.kept, self._listed = Recordings(folder), set[str]()
 
     def wrap_model(self, build: Callable[[], Any]) -> Any:
         """The model, which keeps each request and answer."""
-        return record_model(build(), self._kept.folder)
+        return record_model(build(), self.kept.folder)
 
     async def load_listings(self, _: Sequence[ServerConfig], load: Callable[[], Any]) -> Any:
         """Keep what servers say of their tools, once."""
@@ -52,7 +53,7 @@ class RecordingTape:
             shown = {"server": one.config.name, "tools": one.tools, "warning": one.warning}
             if (known := hash_of(shown)) not in self._listed:
                 self._listed.add(known)
-                await asyncio.to_thread(self._kept.save, _SERVER, shown)
+                await asyncio.to_thread(self.kept.save, _SERVER, shown)
         return listings
 
     async def send(
@@ -60,30 +61,11 @@ class RecordingTape:
     ) -> Response:
         """Keep a call before it is made, and what it gave; a kill leaves it without a result."""
         record = {"thread": thread, "call": call.id, **_spell_call(call)}
-        path = await asyncio.to_thread(self._kept.save, _CALL, record, secrets)
-        try:
-            made: Response = await make()
-        except ElicitationPending as asked:
-            await asyncio.to_thread(
-                self._kept.save, _CALL, record | {"asks": asked.form}, secrets, path=path
-            )
-            raise
+        path = await asyncio.to_thread(self.kept.save, _CALL, record, secrets)
+        made: Response = await make()
         record |= {"result": asdict(made.result), "reason": made.reason}
-        await asyncio.to_thread(self._kept.save, _CALL, record, secrets, path=path)
+        await asyncio.to_thread(self.kept.save, _CALL, record, secrets, path=path)
         return made
-
-    def is_parked(self, _: str) -> bool:
-        """Nothing waits here."""
-        return False
-
-    async def begin_run(self, record: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any]:
-        """Keep what a run is given, and later how it ended."""
-        path = await asyncio.to_thread(self._kept.save, RUN, record)
-
-        async def tell_end(ended: Mapping[str, Any]) -> None:
-            await asyncio.to_thread(self._kept.save, RUN, {**record, **ended}, path=path)
-
-        return tell_end
 
 
 class ReplayTape:
@@ -96,14 +78,14 @@ class ReplayTape:
         calls: The calls that were not made yet.
     """
 
+    kept = None
+
     def __init__(self, recordings: Recordings, thread: str) -> None:
         """Read the recordings."""
         self.model = ReplayModel(recordings.folder, thread=thread, refuse=self._end)
         self.killed, self.differences = False, list[str]()
         self._servers = {record["server"]: record for _, record in recordings.read(_SERVER)}
         self.calls = [r for _, r in recordings.read(_CALL) if r["thread"] == thread]
-        self._listings: list[Listing] | None = None
-        self._parked = set[str]()
 
     def wrap_model(self, _: Callable[[], Any]) -> ReplayModel:
         """The recorded answers."""
@@ -113,13 +95,11 @@ class ReplayTape:
         self, servers: Sequence[ServerConfig], _: Callable[[], Any]
     ) -> list[Listing]:
         """The tools as these servers described them last; of others nothing is known."""
-        if self._listings is None:
-            self._listings = [
-                Listing(config, tuple(told["tools"]), told["warning"])
-                for config in servers
-                if (told := self._servers.get(config.name))
-            ]
-        return self._listings
+        return [
+            Listing(config, tuple(told["tools"]), told["warning"])
+            for config in servers
+            if (told := self._servers.get(config.name))
+        ]
 
     async def send(
         self,
@@ -131,8 +111,7 @@ class ReplayTape:
         """What the call gave.
 
         Raises:
-            RunCut: It is not on record, or its process was killed meanwhile.
-            ElicitationPending: Its server asked something.
+            RunCut: It is not on record, or it ended without a result.
         """
         now = secrets.mask_json(_spell_call(call))
         alike = [r for r in self.calls if now == {name: r[name] for name in now}]
@@ -140,29 +119,15 @@ class ReplayTape:
         if record is None:
             raise self._end(_explain_call(now, call.id, self.calls))
         self.calls.remove(record)
-        if form := record.get("asks"):
-            self._parked.add(call.key)
-            raise ElicitationPending(form)
         if record.get("result") is None:
-            raise RunCut
+            asked = f"{record['tool']} asked a human something, which cannot be played again."
+            raise self._end(asked)
         media = tuple(Media(**one) for one in record["result"]["media"])
         return Response(ToolResult(**{**record["result"], "media": media}), record["reason"])
 
     def _end(self, difference: str) -> RunCut:
         self.differences += [] if self.killed else [difference]
         return RunCut(difference)
-
-    def is_parked(self, key: str) -> bool:
-        """Whether its server asked something."""
-        return key in self._parked
-
-    async def begin_run(self, _: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any]:
-        """Keep nothing."""
-
-        async def tell_end(_: Mapping[str, Any]) -> None:
-            return None
-
-        return tell_end
 
 
 def _spell_call(call: Call) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A model that gives recorded answers again, and shows where it is asked otherwise."""
 
-import builtins
-import contextlib
 import difflib
 import json
 import re
@@ -10,23 +8,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from langchain_core import exceptions
-from langchain_core.language_models import LanguageModelInput
+from langchain_core.exceptions import ModelError
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
-from langchain_core.runnables import Runnable, RunnableLambda
-from pydantic import BaseModel, PrivateAttr
+from pydantic import PrivateAttr
 
 from ..state.roles import ROLE_METADATA
 from ..store.base.recordings import Recordings
 from ..text.canonical import canonical
 from ..text.secrets import read_own_secrets
-from .recorded import MODEL, message_to_json, spell_tool
+from .recorded import MODEL, spell_request
 from .scripted import ScriptedModel
 
 # What the package makes anew in each run and shows to models: the number of a desk's question, and
 # when a call in doubt was begun.
 VARYING: Final = re.compile(r"\bq[0-9a-f]{6}\b|\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\b")
+
+
+class RecordedError(ModelError):
+    """The error with which a recorded request ended."""
 
 
 class RequestNotRecorded(AssertionError):
@@ -56,7 +56,6 @@ class ReplayModel(ScriptedModel):
     _left: dict[str, list[tuple[Path, dict[str, Any]]]] = PrivateAttr(default_factory=dict)
     _records: list[tuple[Path, dict[str, Any]]] = PrivateAttr(default_factory=list)
     _refuse: Callable[[str], BaseException] = PrivateAttr(default=RequestNotRecorded)
-    _refuses: set[str] = PrivateAttr(default_factory=set)
 
     def __init__(
         self,
@@ -72,7 +71,6 @@ class ReplayModel(ScriptedModel):
         for path, record in Recordings(folder).read(MODEL):
             if thread in ("", record.get("thread")):
                 self._records.append((path, record))
-                self._refuses.update(record.get("refuses") or ())
                 self._left.setdefault(_key_of(record), []).append((path, record))
         if thread:  # what was asked again after a crash had its first answers lost
             for same in self._left.values():
@@ -86,40 +84,21 @@ class ReplayModel(ScriptedModel):
         with self._lock:
             return sorted(path.name for same in self._left.values() for path, _ in same)
 
-    def bind_tools(
-        self, tools: Sequence[Any], **kwargs: Any
-    ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Offer tools, unless the recorded model takes none."""
-        if "bind_tools" in self._refuses:
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Offer tools; refused where none were ever offered, as by a model that takes none."""
+        if not any(record["request"]["tools"] for _, record in self._records):
             raise NotImplementedError
         return super().bind_tools(tools, **kwargs)
 
-    def with_structured_output(
-        self, schema: Any, **kwargs: Any
-    ) -> Runnable[LanguageModelInput, Any]:
-        """Ask for a schema, unless the recorded model takes none; the answer is checked."""
-        if "with_structured_output" in self._refuses:
+    def with_structured_output(self, schema: Any, **kwargs: Any) -> Any:
+        """Ask for a schema; refused where it was never asked for one."""
+        if not any(record["request"]["schema"] for _, record in self._records):
             raise NotImplementedError
-        whole = kwargs.pop("include_raw", False)
-
-        def read(told: dict[str, Any]) -> Any:
-            parsed = told["raw"].tool_calls[0]["args"] if told["raw"].tool_calls else told["parsed"]
-            if isinstance(schema, type) and issubclass(schema, BaseModel):
-                parsed = schema.model_validate(parsed)
-            return {**told, "parsed": parsed} if whole else parsed
-
-        return super().with_structured_output(schema, include_raw=True) | RunnableLambda(read)
+        return super().with_structured_output(schema, **kwargs)
 
     def _next(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Any:
-        schema = (kwargs.get("response_format") or {}).get("json_schema")
-        request = {
-            "messages": [*map(message_to_json, messages)],
-            "tools": [] if schema else [*map(spell_tool, kwargs.get("tools") or ())],
-            "tool_choice": None if schema else kwargs.get("tool_choice"),
-            "schema": schema,
-            "stop": kwargs.get("stop"),
-        }
-        record = {"role": str(kwargs.get(ROLE_METADATA, "")), "request": request}
+        role = str(kwargs.get(ROLE_METADATA, ""))
+        record = {"role": role, "request": spell_request(messages, kwargs)}
         record = read_own_secrets().mask_json(json.loads(json.dumps(record, default=str)))
         key = _key_of(record)
         with self._lock:
@@ -130,7 +109,7 @@ class ReplayModel(ScriptedModel):
 
 
 def _answer_of(record: Mapping[str, Any]) -> AIMessage | Exception:
-    """A recorded answer; or its error, which is of the same kind to all who look at kinds."""
+    """A recorded answer, or its error."""
     if "error" in record:
         return _make_error(record["error"])
     answer = record.get("answer") or {}
@@ -147,20 +126,10 @@ def _answer_of(record: Mapping[str, Any]) -> AIMessage | Exception:
     )
 
 
-def _make_error(told: Mapping[str, Any]) -> Exception:
-    kind: type[Exception] = Exception
-    for name in reversed(told.get("kinds") or ()):
-        known: Any = getattr(builtins, name, None) or getattr(exceptions, name, None)
-        is_error = isinstance(known, type) and issubclass(known, Exception)
-        kind = known if is_error else type(name, (kind,), {})
-    error = kind.__new__(kind, told["text"])
-    error.args = (told["text"],)
-    wait = "1" if told.get("again") else "1e9"
-    about: dict[str, Any] = {"response": SimpleNamespace(headers={"retry-after-ms": wait})}
-    about |= {name: told[name] for name in ("status_code", "code", "param") if name in told}
-    for name, value in about.items():
-        with contextlib.suppress(AttributeError):
-            setattr(error, name, value)
+def _make_error(told: Mapping[str, Any]) -> RecordedError:
+    """An error of the recorded name; all that is read of it is kept with it."""
+    error: RecordedError = type(told["kind"], (RecordedError,), {})(told["text"])
+    vars(error).update(told, response=SimpleNamespace(headers={"retry-after-ms": "1"}))
     return error
 
 
@@ -216,6 +185,6 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
         lines += (content if isinstance(content, str) else canonical(content)).splitlines()
     for tool in request["tools"]:
         lines += [f"[tool] {canonical(tool)}"]
-    rest = {name: request[name] for name in ("tool_choice", "schema", "stop")}
+    rest = {name: request[name] for name in ("schema", "stop")}
     lines += [f"[{name}] {canonical(value)}" for name, value in rest.items() if value]
     return lines

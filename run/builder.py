@@ -25,7 +25,6 @@ from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
 from ..store.base import langgraph_keys as keys
-from ..store.base.recordings import Tape
 from ..store.journal.port import Fence
 from ..store.journal.recorder import KNOWN_IN, Recorder
 from ..store.locks.control import stop_at_wish
@@ -87,7 +86,7 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
     borders: Collection[str] = ()
     ends_itself: bool = False
     inside: Mapping[str, Any] = MappingProxyType({})
-    tape: Tape | None = None
+    tape: Any = None
     for_customers: bool = False
 
     @property

@@ -1,5 +1,6 @@
 """A run on record: what it was given, how it ended, and what it asks."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import wraps
@@ -21,6 +22,7 @@ from ..state.messages import STEERS
 from ..text.secrets import MASK, is_secret_name
 
 F = TypeVar("F", bound=Callable[..., Any])
+RUN: Final = "run"
 
 # With these a run is refused, unless it is one of the kinds that end it in the middle.
 _BEFORE_IT: Final = (AnswerRejected, SettingsError, ThreadError)
@@ -34,7 +36,11 @@ def keep_run(astream: F) -> F:
     def stream(graph: Any, input: Any, config: Any = None, **options: Any) -> Any:
         chunks, builder = astream(graph, input, config, **options), graph.own_builder
         keys = graph._merge_configurable(config)
-        if builder.tape is None or not builder.whole or keys.get("checkpoint_ns"):
+        if (
+            not getattr(builder.tape, "kept", None)
+            or not builder.whole
+            or keys.get("checkpoint_ns")
+        ):
             return chunks
         about = {"thread": str(keys.get("thread_id") or ""), "graph": builder.graph}
         try:
@@ -50,7 +56,12 @@ def keep_run(astream: F) -> F:
 async def _stream_on_record(
     graph: Any, config: Any, about: Mapping[str, Any], chunks: AsyncGenerator[Any, None]
 ) -> AsyncGenerator[Any, None]:
-    tell_end = await graph.own_builder.tape.begin_run(about)
+    kept = graph.own_builder.tape.kept
+    path = await asyncio.to_thread(kept.save, RUN, about)
+
+    async def tell_end(ended: Mapping[str, Any]) -> None:
+        await asyncio.to_thread(kept.save, RUN, {**about, **ended}, path=path)
+
     try:
         async with aclosing(chunks):
             async for chunk in chunks:

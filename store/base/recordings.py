@@ -5,11 +5,11 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ...state.errors import SettingsError
 from ...text.secrets import Secrets, read_own_secrets
@@ -76,31 +76,12 @@ class Recordings:
                 yield path, record
 
 
-class Tape(Protocol):
-    """Stands between graphs and the world: keeps what is said there, or says it again."""
-
-    def wrap_model(self, build: Callable[[], Any]) -> Any:
-        """The model that answers; `build` makes the real one."""
-
-    async def load_listings(self, servers: Sequence[Any], load: Callable[[], Any]) -> Any:
-        """What MCP servers say of their tools; `load` asks these."""
-
-    async def send(self, thread: str, secrets: Secrets, call: Any, make: Callable[[], Any]) -> Any:
-        """What a call of a tool gave; `make` makes it."""
-
-    def is_parked(self, key: str) -> bool:
-        """Whether the call of this idempotency key has asked a human and waits for the answer."""
-
-    async def begin_run(self, record: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any]:
-        """A run of a graph begins; what is returned is told how it ended."""
-
-
-TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
-"""The tape of the graphs that are built meanwhile."""
+TAPE: ContextVar[Any] = ContextVar("tape", default=None)
+"""The tape of the graphs that are built meanwhile; see `graphs/tapes.py`."""
 
 
 @contextmanager
-def use_tape(tape: Tape | None) -> Iterator[None]:
+def use_tape(tape: Any) -> Iterator[None]:
     """Have the graphs that are built meanwhile run with a tape."""
     token = TAPE.set(tape)
     try:

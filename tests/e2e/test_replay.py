@@ -55,7 +55,7 @@ def test_a_payment_that_was_killed_and_resumed_is_replayed_without_a_call(
         Path(left).unlink()
     write_json("mcp.json", {"mcpServers": {"bank": {"command": "/nowhere/bank"}}})
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    same = cli("replay", "t", "--record", "rec", "--json")
+    same = cli("replay", "t", "--mcp", "mcp.json", "--record", "rec", "--json")
     assert same.returncode == 0, same.stdout
     told = json.loads(same.stdout)
     assert (told["status"], told["runs"], told["model_answers"]) == ("equal", 4, 4)
@@ -63,5 +63,6 @@ def test_a_payment_that_was_killed_and_resumed_is_replayed_without_a_call(
     assert book.read_text() == "noted\n"
     Path("rules").mkdir()
     Path("rules/AGENTS.md").write_text("Pay nobody.\n")
-    other = cli("replay", "t", LOOPWRIGHT_RECORD="rec", LOOPWRIGHT_INSTRUCTIONS="rules")
+    env = {"LOOPWRIGHT_RECORD": "rec", "LOOPWRIGHT_INSTRUCTIONS": "rules"}
+    other = cli("replay", "t", "--mcp", "mcp.json", **env)
     assert (other.returncode, "\n+Pay nobody.\n" in other.stdout) == (1, True)

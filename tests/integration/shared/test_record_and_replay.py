@@ -26,6 +26,8 @@ from loopwright.cli.run import build_named_graph
 from loopwright.cli.settings import Settings
 from loopwright.cli.terminal import Output
 from loopwright.graphs.registry import REGISTRY
+from loopwright.models.refusals import is_retryable
+from loopwright.models.replayed import RecordedError
 from loopwright.state.errors import AnswerRejected, SettingsError
 from support.desk_writer import desk_writer
 from support.flows import flow, step
@@ -146,19 +148,17 @@ def test_a_thread_of_every_graph_is_replayed_without_server_or_tool(
         graph.own_builder.tape = None
     assert outcome["status"] == "complete", outcome
     Path("mcp.json").write_text(json.dumps({"mcpServers": {"notes": {"command": "/nowhere"}}}))
-    told = play("rec", capsys)
+    told = play("rec", capsys, mcp="mcp.json")
     assert told["status"] == "equal", told
     assert (told["model_answers"] > 1, told["tool_results"]) == (True, 1)
     assert Path("a.txt").read_text() == "noted\n"
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
-    (first, *rest) = play("rec", capsys)["differences"]
+    (first, *rest) = play("rec", capsys, mcp="mcp.json")["differences"]
     assert first.startswith("Run ")
     assert rest
 
 
-async def test_a_model_is_recorded_by_every_way_it_is_asked_and_its_errors_are_of_the_same_kind(
-    tmp_path, monkeypatch
-):
+async def test_a_model_is_recorded_by_every_way_it_is_asked_with_its_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_TOKEN", token := "zz-very-secret-99")
     broken = ConnectionError("gone")
     cut = AIMessage("", invalid_tool_calls=[invalid_tool_call(name="f", args='{"a', id="1")])
@@ -180,8 +180,8 @@ async def test_a_model_is_recorded_by_every_way_it_is_asked_and_its_errors_are_o
                 answer = await answer if inspect.isawaitable(answer) else answer
                 said.append((answer.text, answer.tool_calls, answer.usage_metadata))
                 said.append([c["args"] for c in answer.invalid_tool_calls])
-            except ConnectionError as error:
-                said.append(str(error))
+            except (ConnectionError, RecordedError) as error:
+                said.append((type(error).__name__, str(error), is_retryable(error)))
         return said
 
     first, again = await tell(model), replay_model(tmp_path)
