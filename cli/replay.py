@@ -1,6 +1,5 @@
 """`replay`: the runs of a recorded thread once more, in a database that is thrown away."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import unified_diff
@@ -9,12 +8,12 @@ from typing import Any, Final
 
 from langgraph.types import Command
 
-from ..graphs.tapes import ReplayTape, RunCut
-from ..models.replayed import VARYING
+from ..graphs.tapes import ReplayTape, show_call, use_tape
+from ..models.replayed import VARYING, RequestNotRecorded
 from ..run.on_record import RUN, read_input
 from ..state.context import Context
 from ..state.errors import LoopwrightError, SettingsError, read_variable
-from ..store.base.recordings import Recordings, use_tape
+from ..store.base.recordings import Recordings
 from ..store.durability import open_durability
 from ..text.canonical import canonical, plural
 from .agents import Graph, select_agent
@@ -50,7 +49,7 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
         f"{plural(results, 'tool result')} on record; no model and no tool was called."
     )
     status = "different" if differences else "equal"
-    said = [about, *differences] if differences else [about, "Today's code does the same."]
+    said = [about, *(differences or ["Today's code does the same."])]
     content: dict[str, Any] = {"thread": name, "status": status, "differences": differences}
     content |= {"runs": len(runs), "model_answers": answers, "tool_results": results}
     output.report(content, *said)
@@ -62,7 +61,7 @@ class _Player:
 
     def __init__(self, settings: Settings, output: Output, tape: ReplayTape, url: str) -> None:
         self._settings, self._output, self._tape, self._url = settings, output, tape, url
-        self._asked: dict[str, Any] = {}
+        self._asked: list[str] = []
 
     def play(self, runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Play them up to the first that differs; what differs, in words."""
@@ -72,10 +71,9 @@ class _Player:
                 if graph is None or run["process"] != process:
                     opened.close()
                     process, graph = run["process"], self._build(run, opened)
-                self._tape.killed = "outcome" not in run
                 if differences := [*self._play_run(graph, run)]:
                     return [f"Run {number} of {len(runs)} is otherwise.", *differences]
-        left = [f"- {call['tool']}({canonical(call['arguments'])})" for call in self._tape.calls]
+        left = [show_call(call) for call in self._tape.calls]
         left = ["These calls were not made again:", *left] if left else []
         unused = [f"- {name}" for name in self._tape.model.list_unused()]
         return left + (["These model answers were not asked for again:", *unused] if unused else [])
@@ -95,48 +93,37 @@ class _Player:
         try:
             if run["given"] and goes_on:
                 graph.invoke(given, config, context=Context.model_validate(run["context"]))
-        except RunCut:
-            yield from self._tape.differences
+        except (LoopwrightError, RequestNotRecorded) as error:
+            if "outcome" in run:
+                yield str(error)
             return
-        except LoopwrightError as error:
-            if not self._tape.killed:
-                yield f"It ends by {type(error).__name__}: {error}"
-            return
-        if not self._tape.killed:
+        if "outcome" in run:  # else it was killed
             state = graph.get_state(config)
-            asks = [{"id": one.id, "value": one.value} for one in state.interrupts]
-            yield from _compare(run, {"outcome": state.values.get("outcome"), "asks": asks})
-            self._asked |= {one["id"]: one["value"] for one in run["asks"]}
+            asks = [one.value for one in state.interrupts]
+            now = _list_lines(asks, state.values.get("outcome"))
+            then = _list_lines([one["value"] for one in run["asks"]], run["outcome"])
+            yield from unified_diff(then, now, "recorded", "now", lineterm="", n=0)
+            self._asked = [one["id"] for one in run["asks"]]
 
     def _name_answers(self, graph: Graph, config: Any, answers: Any) -> Any:
-        """The answers by the ids that their questions have now; equal ones in their order."""
-        if not isinstance(answers, Mapping) or not answers.keys() & self._asked.keys():
+        """The answers by the ids that their questions have now; the order of questions stays."""
+        if not isinstance(answers, Mapping):
             return answers
-        now = [(one.id, _spell_question(one.value)) for one in graph.get_state(config).interrupts]
-        named: dict[str, Any] = {}
-        for old, answer in answers.items():
-            wanted = _spell_question(self._asked.get(old))
-            new = next((id_ for id_, value in now if value == wanted and id_ not in named), old)
-            named[new] = answer
-        return named
+        now = (one.id for one in graph.get_state(config).interrupts)
+        ids = dict(zip(self._asked, now, strict=False))
+        return {ids.get(name, name): answer for name, answer in answers.items()}
 
 
-def _spell_question(value: Any) -> str:
-    """A question without what is new in each run."""
-    request = value.get("action_requests") if isinstance(value, Mapping) else None
-    shown = [{"name": r.get("name"), "args": r.get("args")} for r in request or ()]
-    return VARYING.sub("…", canonical(shown or value))
+def _list_lines(asks: Sequence[Any], outcome: Mapping[str, Any] | None) -> list[str]:
+    """How a run ended, line by line, without what is new in each run."""
+    known = outcome or {}
+    end = [f"question: {canonical(_drop_ids(value))}" for value in asks]
+    end += [f"{name}: {canonical(known[name])}" for name in _COMPARED if known.get(name)]
+    end += [f"task {task['id']}: {task['status']}" for task in known.get("tasks") or ()]
+    return [VARYING.sub("…", line) for line in end]
 
 
-def _compare(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """How the end of a run differs from what is on record, as a diff."""
-    recorded, today = _list_lines(then), _list_lines(json.loads(json.dumps(now, default=str)))
-    yield from unified_diff(recorded, today, "recorded", "now", lineterm="", n=0)
-
-
-def _list_lines(end: Mapping[str, Any]) -> list[str]:
-    outcome = end["outcome"] or {}
-    lines = [f"question: {_spell_question(one['value'])}" for one in end["asks"]]
-    lines += [f"{name}: {canonical(outcome[name])}" for name in _COMPARED if outcome.get(name)]
-    lines += [f"task {t['id']}: {t['status']}" for t in outcome.get("tasks") or ()]
-    return [VARYING.sub("…", line) for line in lines]
+def _drop_ids(question: Any) -> Any:
+    """A question; of one about calls only these."""
+    calls = question.get("action_requests") if isinstance(question, Mapping) else None
+    return [(call["name"], call["args"]) for call in calls] if calls else question

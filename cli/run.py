@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ..graphs.build import default_instructions, default_mcp
 from ..graphs.registry import find_builder
-from ..graphs.tapes import find_tape
+from ..graphs.tapes import use_tape
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..state.channels import unpack_fields
@@ -31,7 +31,6 @@ from ..state.errors import (
 from ..state.messages import ROLE
 from ..state.outcome import Spend
 from ..state.roles import roles_of
-from ..store.base.recordings import use_tape
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.durability import Durability
 from ..store.locks.thread_locks import parse_wait
@@ -156,7 +155,7 @@ def build_named_graph(
     own: dict[str, Any] = {"definition": agent.definition} if agent else {}
     if name == DESK:
         own["company"] = read_variable(settings.environ, "LOOPWRIGHT_COMPANY")
-    with use_tape(find_tape(settings.environ, settings.record)):
+    with use_tape(folder=settings.record):
         models = Models(model, environ=settings.environ)
         names = {models.choose(role, context).name for role in roles_of(name)}
         graph: Graph = build(

@@ -32,7 +32,6 @@ from ..state.context import Context
 from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
-from ..store.base.recordings import use_tape
 from ..store.durability import Durability, open_durability
 from ..store.foreign_savers import (
     find_database_opener,
@@ -46,7 +45,7 @@ from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 from ..turn.event_emitter import with_events
 from .options import BuildOptions, ModelOption, ToolsOption, read_prompt
-from .tapes import find_tape
+from .tapes import use_tape
 
 B = TypeVar("B", bound=LoopBuilder[Any, Any, Any, Any])
 
@@ -72,8 +71,7 @@ def build_graph(
         checkpointer = kept.checkpointer if checkpointer is None else checkpointer
         store = kept.store if store is None else store
     given: BuildOptions = {**options, "name": named}
-    with use_tape(find_tape(os.environ)):
-        parts = assemble(model, tools, **given)
+    parts = assemble(model, tools, **given)
     if parts.toolbox.direct and name not in _DIRECT:
         warnings.warn(
             f"{name} writes its answer itself and does not use return_direct of"
@@ -84,6 +82,7 @@ def build_graph(
     return draw(parts).compile(checkpointer, store=store, name=named, **for_langgraph)
 
 
+@use_tape()
 def assemble(
     model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[BuildOptions]
 ) -> Parts:
@@ -221,17 +220,16 @@ def assemble_served_parts(
     module.
     """
     try:
-        with use_tape(find_tape(os.environ)):
-            parts = assemble(
-                tools=tools,
-                mcp=default_mcp(os.environ),
-                policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
-                foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
-                instructions=default_instructions(os.environ),
-                hooks=read_variable(os.environ, "LOOPWRIGHT_HOOKS") or (),
-                memory=_read_memory_switch(os.environ),
-                name=name,
-            )
+        parts = assemble(
+            tools=tools,
+            mcp=default_mcp(os.environ),
+            policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
+            foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
+            instructions=default_instructions(os.environ),
+            hooks=read_variable(os.environ, "LOOPWRIGHT_HOOKS") or (),
+            memory=_read_memory_switch(os.environ),
+            name=name,
+        )
     except SettingsError as error:
         parts = make_unusable_parts(Parts(name=name), error)
     parts = replace(parts, served=True)

@@ -1,7 +1,9 @@
 """Tapes: one puts a graph's runs on record in a folder, one plays a thread's runs from there."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +12,7 @@ from ..calls.call_records import Call
 from ..calls.results import Media, ToolResult
 from ..calls.sending import Response
 from ..models.recorded import record_model
-from ..models.replayed import ReplayModel
+from ..models.replayed import ReplayModel, RequestNotRecorded
 from ..state.errors import read_variable
 from ..store.base.recordings import TAPE, Recordings
 from ..text.canonical import canonical, hash_of
@@ -22,17 +24,18 @@ _CALL: Final = "call"
 _SERVER: Final = "server"
 
 
-class RunCut(AssertionError):
-    """A played run ends here: its process was killed, or it goes another way than on record."""
+@contextmanager
+def use_tape(tape: Any = None, folder: str | None = None) -> Iterator[None]:
+    """Have the graphs that are built meanwhile run with a tape.
 
-
-def find_tape(
-    environ: Mapping[str, str], folder: str | None = None
-) -> "RecordingTape | ReplayTape | None":
-    """The tape in use; else one that records into a folder, or into LOOPWRIGHT_RECORD."""
-    folder = folder or read_variable(environ, "LOOPWRIGHT_RECORD")
-    known: RecordingTape | ReplayTape | None = TAPE.get()
-    return known or (RecordingTape(folder) if folder else None)
+    Without one it is the tape in use, or one that records into a folder or LOOPWRIGHT_RECORD.
+    """
+    folder = folder or read_variable(os.environ, "LOOPWRIGHT_RECORD")
+    token = TAPE.set(tape or TAPE.get() or (RecordingTape(folder) if folder else None))
+    try:
+        yield
+    finally:
+        TAPE.reset(token)
 
 
 class RecordingTape:
@@ -73,8 +76,6 @@ class ReplayTape:
 
     Attributes:
         model: Answers for all models.
-        killed: The run that is played was killed, so what is not on record is its end.
-        differences: What was asked or called otherwise.
         calls: The calls that were not made yet.
     """
 
@@ -82,8 +83,7 @@ class ReplayTape:
 
     def __init__(self, recordings: Recordings, thread: str) -> None:
         """Read the recordings."""
-        self.model = ReplayModel(recordings.folder, thread=thread, refuse=self._end)
-        self.killed, self.differences = False, list[str]()
+        self.model = ReplayModel(recordings.folder, thread=thread)
         self._servers = {record["server"]: record for _, record in recordings.read(_SERVER)}
         self.calls = [r for _, r in recordings.read(_CALL) if r["thread"] == thread]
 
@@ -111,23 +111,19 @@ class ReplayTape:
         """What the call gave.
 
         Raises:
-            RunCut: It is not on record, or it ended without a result.
+            RequestNotRecorded: It is not on record, or it ended without a result.
         """
         now = secrets.mask_json(_spell_call(call))
         alike = [r for r in self.calls if now == {name: r[name] for name in now}]
         record = next((r for r in alike if r["call"] == call.id), alike[0] if alike else None)
         if record is None:
-            raise self._end(_explain_call(now, call.id, self.calls))
+            raise RequestNotRecorded(_explain_call(now, call.id, self.calls))
         self.calls.remove(record)
         if record.get("result") is None:
             asked = f"{record['tool']} asked a human something, which cannot be played again."
-            raise self._end(asked)
+            raise RequestNotRecorded(asked)
         media = tuple(Media(**one) for one in record["result"]["media"])
         return Response(ToolResult(**{**record["result"], "media": media}), record["reason"])
-
-    def _end(self, difference: str) -> RunCut:
-        self.differences += [] if self.killed else [difference]
-        return RunCut(difference)
 
 
 def _spell_call(call: Call) -> dict[str, Any]:
@@ -135,10 +131,12 @@ def _spell_call(call: Call) -> dict[str, Any]:
     return {"server": tool.server, "tool": tool.original, "arguments": call.args}
 
 
+def show_call(record: Mapping[str, Any]) -> str:
+    """A call on record, as a line of a diff."""
+    return f"- {record['tool']}({canonical(record['arguments'])})"
+
+
 def _explain_call(now: Mapping[str, Any], call_id: str, recorded: Sequence[Any]) -> str:
     known = [r for r in recorded if r["call"] == call_id or r["tool"] == now["tool"]]
-    lines = [f"- {one['tool']}({canonical(one['arguments'])})" for one in known[:1]]
-    return "\n".join(
-        [f"The call {call_id} was not recorded:", *lines,
-         f"+ {now['tool']}({canonical(now['arguments'])})"]
-    )  # fmt: skip
+    lines = [*map(show_call, known[:1]), show_call(now).replace("-", "+", 1)]
+    return "\n".join([f"The call {call_id} was not recorded:", *lines])

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
@@ -141,19 +142,11 @@ class Models:
         key, name = (model, model) if isinstance(model, str) else (id(model), name_of(model))
         with self._lock:
             if key not in self._built:
-                built = self._wrap(model)
+                build = partial(self._build, model)
+                built = build() if self._tape is None else self._tape.wrap_model(build)
                 # A script costs nothing that anybody could look up.
                 self._built[key] = built, Quirks(price=None if is_script(built) else ...)
             return Chosen(name, tier, self._built[key][0], fallbacks, self._built[key][1])
-
-    def _wrap(self, model: Model) -> BaseChatModel:
-        """A model that is built, on the tape of the graph if it has one."""
-
-        def build() -> BaseChatModel:
-            return self._build(model) if isinstance(model, str) else model
-
-        taped: BaseChatModel = build() if self._tape is None else self._tape.wrap_model(build)
-        return taped
 
     def _list_candidates(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
         """The model for a role, then its fallbacks."""
@@ -187,7 +180,9 @@ class Models:
     def _read_base_url(self) -> str | None:
         return self._environ.get("OPENAI_BASE_URL") or self._environ.get("OPENAI_API_BASE") or None
 
-    def _build(self, name: str) -> BaseChatModel:
+    def _build(self, name: Model) -> BaseChatModel:
+        if not isinstance(name, str):
+            return name
         if name == OFFLINE:
             from .offline.model import OfflineModel  # noqa: PLC0415 - most runs never need it
 

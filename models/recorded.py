@@ -26,6 +26,8 @@ from .choice import Models, name_of
 from .refusals import delay_before, status_of
 
 MODEL: Final = "model"
+_CALLS: Final = ("tool_calls", "invalid_tool_calls")
+_ANSWER: Final = ("content", *_CALLS, "usage_metadata", "additional_kwargs")
 
 
 def record_model(model: str | BaseChatModel, folder: str | Path) -> BaseChatModel:
@@ -58,21 +60,31 @@ class _Recorder(AsyncCallbackHandler):
         self._asked: dict[UUID, tuple[dict[str, Any], list[AIMessageChunk]]] = {}
 
     async def on_chat_model_start(
-        self, _: Any, messages: list[list[BaseMessage]], *, run_id: UUID, **told: Any
+        self,
+        serialized: Any,  # noqa: ARG002 - LangChain's signature
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        **told: Any,
     ) -> None:
         metadata, keys = told.get("metadata") or {}, ensure_config().get("configurable", {})
+        request = {**told["invocation_params"], **told["options"]}
         record = {
             "role": metadata.get(ROLE_METADATA, ""),
             "thread": str(metadata.get("thread_id") or keys.get("thread_id") or ""),
             **self._about,
-            "request": spell_request(
-                messages[0],
-                {**(told.get("invocation_params") or {}), **(told.get("options") or {})},
-            ),
+            "request": spell_request(messages[0], request),
         }
         self._asked[run_id] = record, []
 
-    async def on_llm_new_token(self, _: Any, *, run_id: UUID, chunk: Any = None, **__: Any) -> None:
+    async def on_llm_new_token(
+        self,
+        token: Any,  # noqa: ARG002 - LangChain's signature
+        *,
+        run_id: UUID,
+        chunk: Any = None,
+        **_: Any,
+    ) -> None:
         if isinstance(piece := getattr(chunk, "message", None), AIMessageChunk):
             self._asked[run_id][1].append(piece)
 
@@ -81,8 +93,8 @@ class _Recorder(AsyncCallbackHandler):
         first: Any = response.generations[0][0]
         message = AIMessageChunk(content="") + pieces if pieces else first.message
         about = {**(response.llm_output or {}), **(first.generation_info or {})}
-        answer = {"answer": _spell_answer(message, about)}
-        await asyncio.to_thread(self._kept.save, MODEL, record | answer)
+        record |= {"answer": _spell_answer(message, about)}
+        await asyncio.to_thread(self._kept.save, MODEL, record)
 
     async def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         record, _pieces = self._asked.pop(run_id)
@@ -113,7 +125,7 @@ def _spell_tool(tool: Any) -> dict[str, Any]:
 
 
 def _spell_message(message: BaseMessage) -> dict[str, Any]:
-    """What a provider reads of a message."""
+    """What a provider reads of a message, but for ids: runs make some of them anew."""
     content = message.content
     if not isinstance(content, str):
         content = [_spell_block(block) for block in content]
@@ -121,9 +133,9 @@ def _spell_message(message: BaseMessage) -> dict[str, Any]:
     if name := getattr(message, "name", None):
         shown["name"] = name
     if calls := [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]:
-        shown["tool_calls"] = [{key: c[key] for key in ("name", "args", "id")} for c in calls]
-    if call := getattr(message, "tool_call_id", None):
-        shown |= {"tool_call_id": call, "status": getattr(message, "status", "success")}
+        shown["tool_calls"] = [{key: c[key] for key in ("name", "args")} for c in calls]
+    if status := getattr(message, "status", None):
+        shown["status"] = status
     return shown
 
 
@@ -134,22 +146,17 @@ def _spell_block(block: Any) -> Any:
 
 
 def _spell_answer(message: Any, about: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer, and what is said about it. Arguments are a text where they are in doubt."""
-    sent = getattr(message, "tool_call_chunks", None) or message.invalid_tool_calls
-    whole = [] if getattr(message, "tool_call_chunks", None) else message.tool_calls
-    calls = [{"name": c["name"], "id": c["id"], "args": c["args"]} for c in whole]
-    for call in sent:
-        args, problem = read_arguments(call["args"] or "")
-        shown = call["args"] or "" if problem else args
-        calls.append({"name": call["name"] or "", "id": call["id"], "args": shown})
-    answer = {
-        "content": message.content,
-        "tool_calls": calls,
-        "usage": message.usage_metadata,
-        "response_metadata": {**about, **message.response_metadata},
-        "additional_kwargs": message.additional_kwargs,
-    }
-    return {name: value for name, value in answer.items() if value}
+    """The fields of an answer; calls that were streamed are read as strictly as graphs do."""
+    answer = {name: getattr(message, name) for name in _ANSWER}
+    answer["response_metadata"] = {**about, **message.response_metadata}
+    if streamed := getattr(message, "tool_call_chunks", ()):
+        answer |= {kind: [] for kind in _CALLS}
+        for call in streamed:
+            args, problem = read_arguments(call["args"] or "")
+            shown = call["args"] or "" if problem else args
+            told = {"name": call["name"] or "", "args": shown, "id": call["id"]}
+            answer[_CALLS[bool(problem)]].append(told)
+    return answer
 
 
 def _spell_error(error: Exception) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 from langchain_core.exceptions import ModelError
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.tool import invalid_tool_call, tool_call
 from pydantic import PrivateAttr
 
 from ..state.roles import ROLE_METADATA
@@ -30,14 +29,14 @@ class RecordedError(ModelError):
 
 
 class RequestNotRecorded(AssertionError):
-    """A replayed model was asked what was not recorded, or more often than it was."""
+    """What is replayed asked for what was not recorded, or more often than it was."""
 
 
 def replay_model(folder: str | Path) -> "ReplayModel":
     """A model that gives the answers of a folder of recordings again.
 
-    Each is given as often as it was recorded, to a request that is equal but for ids that every
-    run makes anew. It needs no provider, serves every role, and runs may be parallel.
+    Each is given as often as it was recorded, to an equal request. It needs no provider, serves
+    every role, and runs may be parallel.
 
     Raises:
         SettingsError: The folder or a file in it cannot be read.
@@ -53,138 +52,74 @@ class ReplayModel(ScriptedModel):
             nearest one of its role.
     """
 
-    _left: dict[str, list[tuple[Path, dict[str, Any]]]] = PrivateAttr(default_factory=dict)
-    _records: list[tuple[Path, dict[str, Any]]] = PrivateAttr(default_factory=list)
-    _refuse: Callable[[str], BaseException] = PrivateAttr(default=RequestNotRecorded)
+    _known: list[dict[str, Any]] = PrivateAttr()
+    _left: list[dict[str, Any]] = PrivateAttr()
 
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        thread: str = "",
-        refuse: Callable[[str], BaseException] = RequestNotRecorded,
-        **kwargs: Any,
-    ) -> None:
-        """Read the recordings, of one thread if it is named; `refuse` makes the error."""
+    def __init__(self, folder: str | Path, *, thread: str = "", **kwargs: Any) -> None:
+        """Read the recordings, of one thread if it is named."""
         super().__init__((), **kwargs)
-        self._refuse = refuse
-        for path, record in Recordings(folder).read(MODEL):
-            if thread in ("", record.get("thread")):
-                self._records.append((path, record))
-                self._left.setdefault(_key_of(record), []).append((path, record))
-        if thread:  # what was asked again after a crash had its first answers lost
-            for same in self._left.values():
-                last = same[-1][1].get("process")
-                same[:] = [one for one in same if one[1].get("process") == last]
-        profiles = [record["profile"] for _, record in self._records if record.get("profile")]
-        self.profile = profiles[0] if profiles else None
+        self._known = [
+            {**record, "file": path.name, "key": _key_of(record)}
+            for path, record in Recordings(folder).read(MODEL)
+            if thread in ("", record["thread"])
+        ]
+        # What a thread asked again after a crash had its first answers lost.
+        last = {record["key"]: record["process"] for record in self._known}
+        self._left = [r for r in self._known if not thread or r["process"] == last[r["key"]]]
+        self.profile = next((r["profile"] for r in self._known if r["profile"]), None)
 
     def list_unused(self) -> list[str]:
         """The files with requests that were not asked, oldest first."""
         with self._lock:
-            return sorted(path.name for same in self._left.values() for path, _ in same)
-
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
-        """Offer tools; refused where none were ever offered, as by a model that takes none."""
-        if not any(record["request"]["tools"] for _, record in self._records):
-            raise NotImplementedError
-        return super().bind_tools(tools, **kwargs)
-
-    def with_structured_output(self, schema: Any, **kwargs: Any) -> Any:
-        """Ask for a schema; refused where it was never asked for one."""
-        if not any(record["request"]["schema"] for _, record in self._records):
-            raise NotImplementedError
-        return super().with_structured_output(schema, **kwargs)
+            return [record["file"] for record in self._left]
 
     def _next(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Any:
         role = str(kwargs.get(ROLE_METADATA, ""))
-        record = {"role": role, "request": spell_request(messages, kwargs)}
-        record = read_own_secrets().mask_json(json.loads(json.dumps(record, default=str)))
-        key = _key_of(record)
+        asked = {"role": role, "request": spell_request(messages, kwargs)}
+        asked = read_own_secrets().mask_json(json.loads(json.dumps(asked, default=str)))
+        key = _key_of(asked)
         with self._lock:
-            if same := self._left.get(key):
-                return _answer_of(same.pop(0)[1])
-        text = _explain_unknown(record, key, [known for _, known in self._records])
-        raise self._refuse(text)
+            found = next((record for record in self._left if record["key"] == key), None)
+            if found is not None:
+                self._left.remove(found)
+                return _read_answer(found)
+        raise RequestNotRecorded(_explain_unknown(asked, key, self._known))
 
 
-def _answer_of(record: Mapping[str, Any]) -> AIMessage | Exception:
-    """A recorded answer, or its error."""
-    if "error" in record:
-        return _make_error(record["error"])
-    answer = record.get("answer") or {}
-    calls = answer.get("tool_calls") or []
-    return AIMessage(
-        answer.get("content") or "",
-        tool_calls=[tool_call(**c) for c in calls if isinstance(c["args"], dict)],
-        invalid_tool_calls=[
-            invalid_tool_call(**c, error=None) for c in calls if not isinstance(c["args"], dict)
-        ],
-        usage_metadata=answer.get("usage"),
-        response_metadata=answer.get("response_metadata") or {},
-        additional_kwargs=answer.get("additional_kwargs") or {},
-    )
-
-
-def _make_error(told: Mapping[str, Any]) -> RecordedError:
-    """An error of the recorded name; all that is read of it is kept with it."""
+def _read_answer(record: Mapping[str, Any]) -> AIMessage | RecordedError:
+    """A recorded answer; or its error, of the same name and with all that is read of errors."""
+    if answer := record.get("answer"):
+        return AIMessage(**answer)
+    told = record["error"]
     error: RecordedError = type(told["kind"], (RecordedError,), {})(told["text"])
     vars(error).update(told, response=SimpleNamespace(headers={"retry-after-ms": "1"}))
     return error
 
 
 def _key_of(record: Mapping[str, Any]) -> str:
-    """The role and the request in one spelling, with calls numbered instead of named."""
-    request, ids = record["request"], dict[str, str]()
-    messages = [_number_calls(message, ids) for message in request["messages"]]
-    text = canonical([record.get("role", ""), {**request, "messages": messages}])
-    return VARYING.sub(lambda name: ids.setdefault(name[0], f"#{len(ids)}"), text)
+    """The role and the request in one spelling."""
+    return VARYING.sub("…", canonical([record["role"], record["request"]]))
 
 
-def _number_calls(message: Mapping[str, Any], ids: dict[str, str]) -> dict[str, Any]:
-    numbered = dict(message)
-    if calls := message.get("tool_calls"):
-        numbered["tool_calls"] = [
-            {**call, "id": ids.setdefault(str(call["id"]), f"call {len(ids) + 1}")}
-            for call in calls
-        ]
-    if call_id := message.get("tool_call_id"):
-        numbered["tool_call_id"] = ids.setdefault(call_id, f"call {len(ids) + 1}")
-    return numbered
-
-
-def _explain_unknown(record: Any, key: str, known: Sequence[Any]) -> str:
+def _explain_unknown(asked: Mapping[str, Any], key: str, known: Sequence[Any]) -> str:
     """What differs from the nearest recorded request of the role."""
-    role = record["role"]
-    whose = f"The role {role!r}" if role else "A call that tells no role"
-    alike = [other for other in known if other.get("role", "") == role]
-    if any(_key_of(other) == key for other in alike):
+    whose = f"The role {asked['role']!r}" if asked["role"] else "A call that tells no role"
+    if any(record["key"] == key for record in known):
         return f"{whose} asked the same again, which was not recorded so often."
-    if not alike:
-        roles = sorted({str(other.get("role", "")) for other in known})
-        return f"{whose} asked a model, which is not recorded; recorded are {roles}."
-    now = _list_lines(record["request"])
-    match = difflib.SequenceMatcher(b=now, autojunk=False)
-
-    def score(lines: list[str]) -> float:
-        match.set_seq1(lines)
-        return match.ratio()
-
-    nearest = max((_list_lines(other["request"]) for other in alike), key=score)
+    now = _list_lines(asked)
+    nearest = max(
+        (_list_lines(record) for record in known if record["role"] == asked["role"]),
+        key=lambda lines: difflib.SequenceMatcher(None, lines, now, autojunk=False).ratio(),
+        default=[],
+    )
     diff = difflib.unified_diff(nearest, now, "recorded", "now", lineterm="")
     return "\n".join([f"{whose} asked what is not recorded:", *diff])
 
 
-def _list_lines(request: Mapping[str, Any]) -> list[str]:
+def _list_lines(record: Mapping[str, Any]) -> list[str]:
     """A request as people read it, line by line."""
-    lines, ids = list[str](), dict[str, str]()
-    for message in request["messages"]:
-        shown = _number_calls(message, ids)
-        content = shown.pop("content")
-        lines.append(f"[{shown.pop('type')}] {canonical(shown) if shown else ''}".rstrip())
-        lines += (content if isinstance(content, str) else canonical(content)).splitlines()
-    for tool in request["tools"]:
-        lines += [f"[tool] {canonical(tool)}"]
-    rest = {name: request[name] for name in ("schema", "stop")}
-    lines += [f"[{name}] {canonical(value)}" for name, value in rest.items() if value]
-    return lines
+    return (
+        json.dumps(record["request"], indent=1, ensure_ascii=False)
+        .replace(r"\n", "\n")
+        .splitlines()
+    )

@@ -6,7 +6,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
@@ -78,13 +77,3 @@ class Recordings:
 
 TAPE: ContextVar[Any] = ContextVar("tape", default=None)
 """The tape of the graphs that are built meanwhile; see `graphs/tapes.py`."""
-
-
-@contextmanager
-def use_tape(tape: Any) -> Iterator[None]:
-    """Have the graphs that are built meanwhile run with a tape."""
-    token = TAPE.set(tape)
-    try:
-        yield
-    finally:
-        TAPE.reset(token)

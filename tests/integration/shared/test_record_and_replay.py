@@ -206,7 +206,9 @@ async def test_what_was_not_recorded_is_refused_with_a_diff_also_of_equal_reques
     assert {answer.text for answer in said} == {"two", "three"}
     with pytest.raises(RequestNotRecorded, match="asked the same again"):
         await model.ainvoke("Who is Ada?")
-    with pytest.raises(RequestNotRecorded, match=r"-Be brief\.\n\+Be kind\.\n Use one line\."):
+    with pytest.raises(
+        RequestNotRecorded, match=r"\n-.*Be brief\.\n\+.*Be kind\.\n Use one line\."
+    ):
         await model.ainvoke("Be kind.\nUse one line.\nWho is Ada?")
     assert len(model.list_unused()) == 1
 
