@@ -59,33 +59,19 @@ class _Recorder(AsyncCallbackHandler):
         self._about = {"model": name_of(model), "profile": model.profile}
         self._asked: dict[UUID, tuple[dict[str, Any], list[AIMessageChunk]]] = {}
 
-    async def on_chat_model_start(
-        self,
-        serialized: Any,  # noqa: ARG002 - LangChain's signature
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        **told: Any,
-    ) -> None:
+    async def on_chat_model_start(self, *given: Any, run_id: UUID, **told: Any) -> None:
         metadata, keys = told.get("metadata") or {}, ensure_config().get("configurable", {})
         request = {**told["invocation_params"], **told["options"]}
         record = {
             "role": metadata.get(ROLE_METADATA, ""),
             "thread": str(metadata.get("thread_id") or keys.get("thread_id") or ""),
             **self._about,
-            "request": spell_request(messages[0], request),
+            "request": spell_request(given[1][0], request),
         }
         self._asked[run_id] = record, []
 
-    async def on_llm_new_token(
-        self,
-        token: Any,  # noqa: ARG002 - LangChain's signature
-        *,
-        run_id: UUID,
-        chunk: Any = None,
-        **_: Any,
-    ) -> None:
-        if isinstance(piece := getattr(chunk, "message", None), AIMessageChunk):
+    async def on_llm_new_token(self, *_: Any, run_id: UUID, **told: Any) -> None:
+        if isinstance(piece := getattr(told.get("chunk"), "message", None), AIMessageChunk):
             self._asked[run_id][1].append(piece)
 
     async def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:

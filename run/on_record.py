@@ -36,11 +36,8 @@ def keep_run(astream: F) -> F:
     def stream(graph: Any, input: Any, config: Any = None, **options: Any) -> Any:
         chunks, builder = astream(graph, input, config, **options), graph.own_builder
         keys = graph._merge_configurable(config)
-        if (
-            not getattr(builder.tape, "kept", None)
-            or not builder.whole
-            or keys.get("checkpoint_ns")
-        ):
+        kept = getattr(builder.tape, "kept", None)
+        if not kept or not builder.whole or keys.get("checkpoint_ns"):
             return chunks
         about = {"thread": str(keys.get("thread_id") or ""), "graph": builder.graph}
         try:
