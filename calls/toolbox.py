@@ -131,11 +131,8 @@ class Toolbox:
         """
         if not self._configs:
             return self._build_catalog(())
-        if self.tape is None:
-            listings = await self._load_listings(user_id)
-        else:
-            load = partial(self._load_listings, user_id)
-            listings = await self.tape.load_listings(self._configs, load)
+        load = partial(self._load_listings, user_id)
+        listings = await (self.tape.load_listings(self._configs, load) if self.tape else load())
         if (LANGUAGE.get(), *map(id, listings)) in self._named:
             return self._build_catalog(listings)
         # Definitions are as long as strangers make them: no event loop waits for their reading.

@@ -101,13 +101,7 @@ class ReplayTape:
             if (told := self._servers.get(config.name))
         ]
 
-    async def send(
-        self,
-        _: str,
-        secrets: Secrets,
-        call: Call,
-        make: Callable[[], Any],  # noqa: ARG002 - nothing is made
-    ) -> Response:
+    async def send(self, _: str, secrets: Secrets, call: Call, __: Callable[[], Any]) -> Response:
         """What the call gave.
 
         Raises:
