@@ -285,13 +285,8 @@ _USER = Annotated[str | None, typer.Option(help="Whose login; without it the ope
 
 @make_command("mcp", "json", runs="login.log_in_user")
 def login(
-    server: Annotated[
-        str | None, typer.Argument(help="Its name in the MCP configuration. None: list.")
-    ] = None,
+    server: Annotated[str, typer.Argument(help="Its name in the MCP configuration.")],
     user: _USER = None,
-    paste: Annotated[
-        bool, typer.Option("--paste", help="The browser runs elsewhere: paste where it ends.")
-    ] = False,
 ) -> None:
     """Log in to an MCP server that wants OAuth, in the browser."""
 

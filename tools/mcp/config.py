@@ -22,7 +22,6 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
-from pydantic.alias_generators import to_camel
 
 from ...policy.origins import Origin
 from ...state.errors import ToolServerError
@@ -56,8 +55,7 @@ _KINDS: Final = {
     "origin": "trusted or foreign",
     "sinks": 'lists of argument names by tool, such as {"send_mail": ["to"]}',
     "confidential": "true or false",
-    "auth": '"oauth", or an object with client_id, client_secret, client_name, scopes (a list),'
-    " redirect_port (a number), hosts (a list)",
+    "auth": '"oauth", or an object with client_id, client_secret',
     "sampling": "true or false",
     "resources": "true or false",
 }
@@ -105,25 +103,12 @@ _Seconds = Annotated[float, Field(gt=0, le=3_600, strict=True)]
 
 
 class OAuth(BaseModel):
-    """How users log in to a server; what is not given is agreed with the server.
+    """The client that the operator has registered for logins; without one it registers itself."""
 
-    Attributes:
-        client_id: Of a client that the operator has registered; without it one registers itself.
-        scopes: What the user is asked to permit; without them what the server asks for.
-        redirect_port: The local port that the browser comes back to; 0: a free one.
-        hosts: Hosts of a private network that may belong to the login at a public server.
-    """
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     client_id: _Text = ""
     client_secret: _Text = Field(default="", repr=False)
-    client_name: _Text = "loopwright"
-    scopes: tuple[_Text, ...] = ()
-    redirect_port: Annotated[int, Field(ge=0, le=65_535, strict=True)] = 0
-    hosts: tuple[_Text, ...] = ()
 
 
 class ServerConfig(BaseModel):

@@ -23,7 +23,7 @@ from ...text.secrets import find_header_secrets
 from ...text.sentences import say
 from .call import ELICIT, SAMPLE, Listener, Loss, ServerUnavailable, Why, make_error
 from .config import ServerConfig
-from .oauth import LoginHeaders, load_ssl_context
+from .oauth import UserLogin, load_ssl_context
 from .response_limits import ACCEPTED, EVENTS, Refused, read_events
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class ServerClient(httpx.AsyncClient):
             timeout=httpx.Timeout(_TIMEOUT, read=None),
         )
         self._config, self._user_id = config, user_id
-        self._login = LoginHeaders(config, user_id) if config.auth else None
+        self._login = UserLogin(config, user_id) if config.auth else None
         self._listener = listener
         self._waits: dict[object, anyio.CancelScope] = {}
         self._resumable: dict[str, dict[str, Any]] = {}
@@ -102,10 +102,10 @@ class ServerClient(httpx.AsyncClient):
     ) -> dict[str, str]:
         if self._login is not None:
             try:
-                return await self._login.find(request, was_refused=was_refused)
-            except ServerUnavailable as error:
+                return await self._login.find_header(request, was_refused=was_refused)
+            except Exception as error:
                 if self._config.transport == "sse":  # a call would wait for its answer
-                    self._listener.cut_off(partial(str, str(error)))
+                    self._listener.cut_off(explain(error, self._config))
                 self._listener.doubt()
                 raise
         # In a thread: a sync callable may read a file or a vault.

@@ -5,28 +5,38 @@ what it answers is limited.
 """
 
 import asyncio
-import contextlib
-import contextvars
+import hashlib
+import json
 import logging
-import secrets
+import shlex
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from functools import cache
+from importlib import import_module
 from ipaddress import ip_address
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+from filelock import AsyncFileLock
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.streamable_http import MCP_PROTOCOL_VERSION
-from mcp.shared.auth import OAuthClientMetadata
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from mcp.shared.auth_utils import resource_url_from_server_url
 from mcp.types import LATEST_PROTOCOL_VERSION
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel, ConfigDict, ValidationError
 
 from ...text.sentences import say
 from .call import ServerUnavailable
-from .config import OAuth, ServerConfig, is_loopback
-from .logins import Login, LoginStore
+from .config import LOGIN, ServerConfig, is_loopback
 
 Receive = Callable[[str], Awaitable[str]]
 """Shows the user an address to log in at; gives the one that the browser was sent back to."""
@@ -34,203 +44,253 @@ Receive = Callable[[str], Awaitable[str]]
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # who logs in is told what failed
 
 _TIMEOUT: Final = 20.0
+_LOCKED: Final = 60.0
+"""Seconds to wait for another process that renews the same login."""
+
+_LOCKS: Final = Path("~/.loopwright/locks")
+
 _MOST: Final = 1_000_000
 """Bytes of one answer of an authorisation server."""
 
 
-class LoginHeaders:
-    """The header with a user's token, renewed when it has expired or is refused."""
+class _Kept(BaseModel):
+    """What the keyring keeps of the provider's context, by the same names."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    current_tokens: OAuthToken
+    token_expiry_time: float | None
+    client_info: OAuthClientInformationFull
+    oauth_metadata: OAuthMetadata | None
+    protected_resource_metadata: ProtectedResourceMetadata | None
+
+
+class UserLogin:
+    """The login of one user (None: the operator's own) at one server; a `TokenStorage` of MCP.
+
+    It goes by the server's address: a server of the same name elsewhere gets no token.
+    """
 
     def __init__(self, config: ServerConfig, user_id: str | None) -> None:
         """Read nothing yet."""
-        self._config, self._store = config, LoginStore(config, user_id)
-        self._login: Login | None = None
-        self._work: asyncio.Task[Login] | None = None
+        metadata = OAuthClientMetadata(redirect_uris=None, client_name="loopwright")
+        self._provider = OAuthClientProvider(config.url, metadata, self)
+        self._config, self._user_id, self._context = config, user_id, self._provider.context
+        self._key = json.dumps([resource_url_from_server_url(config.url), user_id])
+        self._work: asyncio.Task[None] | None = None
 
-    async def find(self, request: httpx.Request, *, was_refused: bool) -> dict[str, str]:
-        """The header for a request; nothing for one that goes elsewhere.
+    async def find_header(self, request: httpx.Request, *, was_refused: bool) -> dict[str, str]:
+        """The header with the token, renewed if need be; nothing for a request that goes elsewhere.
 
         Raises:
             ServerUnavailable: The user has not logged in, the login has ended, or the
-                authorisation server does not answer.
+                authorisation server or the keyring does not answer.
         """
-        if _find_origin(request.url) != _find_origin(httpx.URL(self._config.url)):
+        url, own = request.url, httpx.URL(self._config.url)
+        if (url.scheme, url.host, url.port) != (own.scheme, own.host, own.port):
             return {}
         given = request.headers.get("authorization", "") if was_refused else ""
-        refused, login = given.removeprefix("Bearer "), self._login
-        if login is None or login.is_over or login.tokens.access_token == refused:
+        refused = given.removeprefix("Bearer ")
+        if not self._is_good(refused):
             # In a task of its own: a cancelled call must not lose a new token on its way here.
             if self._work is None or self._work.done():
-                work = self._renew(refused)
-                self._work = asyncio.create_task(work, context=contextvars.Context())
-            login = await asyncio.shield(self._work)
-        return {"Authorization": f"Bearer {login.tokens.access_token}"}
+                self._work = asyncio.create_task(self._renew(refused))
+            await asyncio.shield(self._work)
+        tokens = self._context.current_tokens
+        return {"Authorization": f"Bearer {tokens.access_token}"} if tokens else {}
 
-    async def _renew(self, refused: str) -> Login:
-        """The login as the keyring has it, with another token than the one that was refused."""
-        async with self._store.lock():
-            login = await self._store.read()
-            if login is None:
-                raise self._store.make_error(why="login_missing")
-            if login.is_over or login.tokens.access_token == refused:
-                login = await self._refresh(login)
-        self._login = login
-        return login
+    def _is_good(self, refused: str) -> bool:
+        tokens = self._context.current_tokens if self._context.is_token_valid() else None
+        return tokens is not None and tokens.access_token != refused
 
-    async def _refresh(self, login: Login) -> Login:
-        provider = OAuthClientProvider(
-            self._config.url,
-            OAuthClientMetadata(redirect_uris=login.client.redirect_uris),
-            self._store,
-        )
-        context = provider.context
-        context.oauth_metadata, context.protected_resource_metadata = login.server, login.resource
-        context.token_expiry_time = 1.0  # long ago: it begins with the renewal
+    async def _renew(self, refused: str) -> None:
+        """Take the login from the keyring, with another token than the one that was refused."""
+        async with await self._make_lock():
+            before = await self._read()
+            if before is None:
+                raise self._make_error(why="login_missing")
+            if self._is_good(refused):
+                return
+            try:
+                await self._refresh()
+            except (OAuthFlowError, httpx.HTTPError, TimeoutError) as error:
+                problem = str(error).partition("\n")[0][:200] or type(error).__name__
+                raise ServerUnavailable(say("login_not_renewed", problem=problem)) from error
+            tokens = self._context.current_tokens
+            if tokens is None or not self._is_good(refused):
+                raise self._make_error(why="login_ended")
+            tokens.refresh_token = tokens.refresh_token or before.refresh_token  # still good
+            await self._save()
+
+    async def _refresh(self) -> None:
+        """Send the first of what the provider wants sent, which is the renewal."""
+        self._context.token_expiry_time = 1.0  # long ago
+        probe = self._build_probe()
+        flow = self._provider.async_auth_flow(probe)
+        async with asyncio.timeout(_TIMEOUT), self._make_client() as client, aclosing(flow):
+            asked = await anext(flow)
+            while asked is not probe:
+                answer = await client.send(asked)
+                if answer.is_server_error:
+                    answer.raise_for_status()
+                asked = await flow.asend(answer)
+
+    async def log_in(self, redirect_uri: str, receive: Receive) -> None:
+        """Log the user in and keep the login; one before is replaced.
+
+        Raises:
+            ServerUnavailable: There is no keyring, or it does not answer.
+            OAuthFlowError, httpx.HTTPError: The login failed; says why.
+        """
+        back = ""
+
+        async def show(address: str) -> None:
+            nonlocal back
+            await check_address(self._config, httpx.URL(address))
+            back = await receive(address)
+
+        async def come_back() -> tuple[str, str | None]:
+            server = self._context.oauth_metadata
+            return _read_return(back, str(server.issuer) if server else "")
+
+        await self._ask_keyring("get_password")  # told before the user has logged in
+        self._context.client_metadata.redirect_uris = [AnyUrl(redirect_uri)]
+        self._context.redirect_handler, self._context.callback_handler = show, come_back
+        async with self._make_client() as client:
+            answer = await client.send(self._build_probe(), auth=self._provider, stream=True)
+            await answer.aclose()
+        if self._context.current_tokens is None or answer.status_code in (401, 403):
+            msg = "the server refuses the token that it was given"
+            raise OAuthFlowError(msg)
+        async with await self._make_lock():
+            await self._save()
+
+    async def log_out(self) -> bool:
+        """Forget the login; whether there was one."""
+        async with await self._make_lock():
+            was_in = await self._ask_keyring("get_password") is not None
+            if was_in:
+                await self._ask_keyring("delete_password")
+        return was_in
+
+    def _build_probe(self) -> httpx.Request:
+        """A request that begins nothing; its version makes the provider name the resource."""
+        headers = {**self._config.headers, MCP_PROTOCOL_VERSION: LATEST_PROTOCOL_VERSION}
+        headers["accept"] = "application/json, text/event-stream"
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        return httpx.Request("POST", self._config.url, headers=headers, json=ping)
+
+    def _make_client(self) -> httpx.AsyncClient:
+        async def check(request: httpx.Request) -> None:
+            await check_address(self._config, request.url)
+
+        async def limit(response: httpx.Response) -> None:
+            response.headers.pop("content-encoding", None)  # not unpacked, which may be huge
+            response.stream = _Limited(response)
+            if self._context.current_tokens is None and response.request.url == self._config.url:
+                response.status_code = 401  # some servers greet everybody
+
+        hooks: Any = {"request": [check], "response": [limit]}
+        return httpx.AsyncClient(timeout=_TIMEOUT, verify=load_ssl_context(), event_hooks=hooks)
+
+    async def _read(self) -> OAuthToken | None:
+        """Take what the keyring has into the context; its tokens."""
         try:
-            answer = await _run_flow(provider, self._config, renews=True)
-            if context.current_tokens is None and answer is not None and answer.is_server_error:
-                msg = f"{answer.request.url.host} answered {answer.status_code}"
-                raise OAuthFlowError(msg)  # noqa: TRY301 - told like the others
-        except OAuthFlowError as error:
-            problem = str(error).partition("\n")[0][:200]
-            raise ServerUnavailable(say("login_not_renewed", problem=problem)) from error
-        if context.current_tokens is not None:
-            return await self._store.keep(context)
-        again = await self._store.read()  # a process of another machine may have been faster
-        if again is None or again.tokens.access_token == login.tokens.access_token:
-            raise self._store.make_error(why="login_ended")
-        return again
+            kept = _Kept.model_validate_json(await self._ask_keyring("get_password") or "")
+        except ValidationError:  # nothing, or of another version
+            return None
+        for name, value in kept:
+            setattr(self._context, name, value)
+        self._learn_secrets(kept)
+        return kept.current_tokens
+
+    async def _save(self) -> None:
+        """Keep what the context has."""
+        kept = _Kept.model_validate(self._context)
+        self._learn_secrets(kept)
+        await self._ask_keyring("set_password", kept.model_dump_json())
+
+    def _learn_secrets(self, kept: _Kept) -> None:
+        """Mask the login's secrets from now on, before anything is said of it."""
+        tokens = kept.current_tokens
+        known = tokens.access_token, tokens.refresh_token, kept.client_info.client_secret
+        self._config.secrets.learn([one for one in known if one], passing=True)
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Those of the keyring, if they were read."""
+        return self._context.current_tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """The context holds them, too, until it is kept."""
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """The client that the operator has registered, or that had registered itself."""
+        auth = self._config.auth
+        if auth is None or not auth.client_id:
+            return self._context.client_info
+        return OAuthClientInformationFull(
+            client_id=auth.client_id,
+            client_secret=auth.client_secret or None,
+            redirect_uris=None,
+            token_endpoint_auth_method="client_secret_basic" if auth.client_secret else "none",
+        )
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """The context holds it, too, until it is kept."""
+
+    async def _ask_keyring(self, method: str, *args: str) -> Any:
+        try:
+            keyring = await asyncio.to_thread(import_module, "keyring")  # an extra
+            return await asyncio.to_thread(getattr(keyring, method), "loopwright", self._key, *args)
+        except ImportError:
+            raise self._make_error(why="keyring_missing") from None
+        except Exception as error:  # a keyring may be anything, also of the operator's own
+            problem = str(error).partition("\n")[0][:200] or type(error).__name__
+            raise self._make_error(why="keyring_failed", problem=problem) from error
+
+    async def _make_lock(self) -> AsyncFileLock:
+        """Keeps other processes of this machine from renewing the same login meanwhile."""
+        folder = await asyncio.to_thread(_LOCKS.expanduser)
+        await asyncio.to_thread(folder.mkdir, 0o700, parents=True, exist_ok=True)
+        name = hashlib.sha256(self._key.encode()).hexdigest()[:32]
+        return AsyncFileLock(folder / f"{name}.lock", timeout=_LOCKED, mode=0o600)
+
+    def _make_error(self, *, why: str, **more: object) -> ServerUnavailable:
+        """The error that says, by a sentence of this name, why there is no login."""
+        user = ["--user", self._user_id] if self._user_id else []
+        command = f"{LOGIN} {shlex.join([self._config.name, *user])}"
+        return ServerUnavailable(say(why, command=command, **more))
 
 
-async def log_in(
-    config: ServerConfig, user_id: str | None, redirect_uri: str, receive: Receive
-) -> None:
-    """Log a user in at a server and keep the login; one before is replaced.
+class _Limited(httpx.AsyncByteStream):
+    """The body of a response, if it is not too long."""
 
-    Raises:
-        ServerUnavailable: There is no keyring, or it does not answer.
-        OAuthFlowError: The login failed; says why.
-    """
-    auth, shown = config.auth or OAuth(), httpx.URL()
-    store = LoginStore(config, user_id)
+    def __init__(self, response: httpx.Response) -> None:
+        self._stream: Any = response.stream
 
-    async def show(address: str) -> None:
-        nonlocal shown
-        shown = httpx.URL(address)
-        if auth.scopes:
-            shown = shown.copy_set_param("scope", " ".join(auth.scopes))
-        await check_address(config, shown)
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > _MOST:
+                msg = "the answer is too long"
+                raise OAuthFlowError(msg)
+            yield piece
 
-    async def come_back() -> tuple[str, str]:
-        server = provider.context.oauth_metadata
-        issuer = str(server.issuer) if server else ""
-        return _read_return(str(shown), await receive(str(shown)), issuer)
-
-    metadata = OAuthClientMetadata(
-        redirect_uris=[AnyUrl(redirect_uri)], client_name=auth.client_name
-    )
-    provider = OAuthClientProvider(config.url, metadata, store, show, come_back)
-    await store.read()  # a keyring that does not work must be told before the user has logged in
-    store.login = None
-    answer = await _run_flow(provider, config, renews=False)
-    if answer is None or answer.status_code in (401, 403):
-        msg = "the server refuses the token that it was given"
-        raise OAuthFlowError(msg)
-    async with store.lock():
-        await store.keep(provider.context)
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
-def _read_return(shown: str, back: str, issuer: str) -> tuple[str, str]:
-    """The code and the state that the browser came back with; of this login, and its server."""
-    asked, came = parse_qs(urlsplit(shown).query), parse_qs(urlsplit(back).query)
-    state = came.get("state", [""])[0]
-    if not secrets.compare_digest(state.encode(), asked["state"][0].encode()):
-        msg = "the address that came back belongs to another login"
-        raise OAuthFlowError(msg)
-    if issuer and came.get("iss", [issuer])[0].rstrip("/") != issuer.rstrip("/"):
+def _read_return(back: str, issuer: str) -> tuple[str, str | None]:
+    """The code and the state that the browser came back with; the provider compares the state."""
+    came = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+    if issuer and came.get("iss", issuer).rstrip("/") != issuer.rstrip("/"):
         msg = "the answer comes from another authorisation server than the one asked"
         raise OAuthFlowError(msg)
     if "code" not in came:
-        msg = f"the authorisation server says {came.get('error', ['nothing'])[0][:100]!r}"
+        msg = f"the authorisation server says {came.get('error', 'nothing')[:100]!r}"
         raise OAuthFlowError(msg)
-    return came["code"][0], state
-
-
-async def log_out(config: ServerConfig, user_id: str | None) -> bool:
-    """Forget a user's login; whether there was one.
-
-    Raises:
-        ServerUnavailable: There is no keyring, or it does not answer.
-    """
-    store = LoginStore(config, user_id)
-    async with store.lock():
-        if await store.read() is None:
-            return False
-        await store.delete()
-    return True
-
-
-async def _run_flow(
-    provider: OAuthClientProvider, config: ServerConfig, *, renews: bool
-) -> httpx.Response | None:
-    """Send what the provider wants sent, until it is content; its last answer.
-
-    A renewal ends before anything goes to the MCP server itself.
-    """
-    probe, answer = _build_probe(config), None
-    flow = provider.async_auth_flow(probe)
-    async with _Client(config) as client, contextlib.aclosing(flow):
-        asked = await anext(flow)
-        del probe.headers[MCP_PROTOCOL_VERSION]  # it has told the provider to name the resource
-        while not (renews and asked is probe):
-            answer = await client.ask(asked, reads=asked is not probe)
-            if asked is probe and provider.context.current_tokens is None:
-                answer.status_code = 401  # some servers greet everybody
-            try:
-                asked = await flow.asend(answer)
-            except StopAsyncIteration:
-                break
-    return answer
-
-
-def _build_probe(config: ServerConfig) -> httpx.Request:
-    """A request that a server answers with 401 where it wants a login, and that begins nothing."""
-    headers = {**config.headers, MCP_PROTOCOL_VERSION: LATEST_PROTOCOL_VERSION}
-    if config.transport == "sse":
-        return httpx.Request("GET", config.url, headers=headers | {"accept": "text/event-stream"})
-    headers["accept"] = "application/json, text/event-stream"
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    return httpx.Request("POST", config.url, headers=headers, json=ping)
-
-
-class _Client(httpx.AsyncClient):
-    """Sends the requests of a login, which a server may have pointed at anything."""
-
-    def __init__(self, config: ServerConfig) -> None:
-        super().__init__(timeout=_TIMEOUT, verify=load_ssl_context())
-        self._config = config
-
-    async def ask(self, request: httpx.Request, *, reads: bool = True) -> httpx.Response:
-        """Send a request; its answer has a body of limited length, or none."""
-        await check_address(self._config, request.url)
-        request.headers["accept-encoding"] = "identity"
-        body = bytearray()
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                response = await self.send(request, stream=True)
-                async with contextlib.aclosing(response):
-                    pieces = response.aiter_bytes()
-                    while reads and len(body) < _MOST and (piece := await anext(pieces, b"")):
-                        body += piece
-        except (TimeoutError, httpx.HTTPError) as error:
-            msg = f"{request.url.host} is not reachable ({type(error).__name__})"
-            raise OAuthFlowError(msg) from error
-        headers = {n: v for n, v in response.headers.items() if not n.startswith("content-")}
-        read = httpx.Response(
-            response.status_code, headers=headers, content=bytes(body), request=request
-        )
-        read.next_request = response.next_request
-        return read
+    return came["code"], came.get("state")
 
 
 async def check_address(config: ServerConfig, url: httpx.URL) -> None:
@@ -239,14 +299,12 @@ async def check_address(config: ServerConfig, url: httpx.URL) -> None:
     Raises:
         OAuthFlowError: It is no address that the server may name.
     """
-    server, auth = httpx.URL(config.url), config.auth or OAuth()
     if url.scheme != "https" and not (is_loopback(str(url)) and is_loopback(config.url)):
         msg = f"{url.scheme}://{url.host} is not safe, https is needed"
         raise OAuthFlowError(msg)
-    if url.host in (server.host, *auth.hosts) or not await _is_private(url.host):
-        return
-    if not await _is_private(server.host):
-        msg = f'{url.host} is in a private network; if it is yours, name it in "hosts" of "auth"'
+    own = httpx.URL(config.url).host
+    if url.host != own and await _is_private(url.host) and not await _is_private(own):
+        msg = f"{url.host} is in a private network, and the server is not"
         raise OAuthFlowError(msg)
 
 
@@ -256,10 +314,6 @@ async def _is_private(host: str) -> bool:
     except (OSError, UnicodeError):  # nobody is there, or only a proxy knows the way
         return False
     return any(not ip_address(str(one[4][0]).partition("%")[0]).is_global for one in found)
-
-
-def _find_origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
 
 
 @cache
