@@ -1,15 +1,13 @@
 """Logins to MCP servers: the browser, and the local address it comes back to."""
 
 import asyncio
-import os
-import sys
 import threading
-import webbrowser
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import typer
 from httpx import HTTPError, InvalidURL
 from mcp.client.auth import OAuthFlowError
 
@@ -23,9 +21,6 @@ from .terminal import Output, shorten_line
 
 _PATIENCE: Final = 300.0
 """Seconds that the user has to log in."""
-
-_SCREENS: Final = frozenset({"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"})
-"""Without one of these variables Linux opens no browser, or one within the terminal."""
 
 
 def log_in_user(settings: Settings, output: Output, server: str, user: str | None) -> int:
@@ -49,8 +44,8 @@ def _find_server(settings: Settings, server: str) -> ServerConfig:
     if (config := named.get(server)) is None:
         msg = f"No MCP server {server!r} is configured; there are: {', '.join(named) or 'none'}."
         raise ToolServerError(msg)
-    why = config.problem or ("" if config.auth else 'its entry has no "auth": "oauth"')
-    if why:
+    if config.problem or not config.auth:
+        why = config.problem or 'its entry has no "auth": "oauth"'
         msg = f"The MCP server {server!r} takes no login: {why}."
         raise ToolServerError(msg)
     return config
@@ -88,8 +83,7 @@ async def _log_in(config: ServerConfig, user: str | None, output: Output) -> Non
         states.append(parse_qs(urlsplit(address).query)["state"])
         output.write_line("Open this address in a browser and log in:")
         output.write_line(address, whole=True)
-        if os.name == "nt" or sys.platform == "darwin" or _SCREENS & os.environ.keys():
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        threading.Thread(target=typer.launch, args=(address,), daemon=True).start()
         return await came
 
     async with await asyncio.start_server(answer, "127.0.0.1") as listener:

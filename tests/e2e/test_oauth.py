@@ -361,7 +361,7 @@ def _resource(world: World, **more: Any) -> Response:
             lambda w: _resource(w, authorization_servers=[f"{w.issuer}/another"]),
             "Registration failed|mismatch",
         ),
-        (lambda _: StreamingResponse(_endless()), "too long"),
+        (lambda _: StreamingResponse(_endless()), "Registration failed|mismatch"),
         (lambda _: Response(status_code=503), "503"),
     ],
 )

@@ -10,13 +10,13 @@ import json
 import logging
 import shlex
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
 from functools import cache
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -47,8 +47,6 @@ _TIMEOUT: Final = 20.0
 _LOCKED: Final = 60.0
 """Seconds to wait for another process that renews the same login."""
 
-_LOCKS: Final = Path("~/.loopwright/locks")
-
 _MOST: Final = 1_000_000
 """Bytes of one answer of an authorisation server."""
 
@@ -77,6 +75,10 @@ class UserLogin:
         self._provider = OAuthClientProvider(config.url, metadata, self)
         self._config, self._user_id, self._context = config, user_id, self._provider.context
         self._key = json.dumps([resource_url_from_server_url(config.url), user_id])
+        name = hashlib.sha256(self._key.encode()).hexdigest()[:32]
+        path = Path.home() / ".loopwright" / "locks" / f"{name}.lock"
+        self._lock = AsyncFileLock(path, timeout=_LOCKED)  # for other processes of this machine
+        self._refused, self._refresh_token = "", ""
         self._work: asyncio.Task[None] | None = None
 
     async def find_header(self, request: httpx.Request, *, was_refused: bool) -> dict[str, str]:
@@ -89,48 +91,46 @@ class UserLogin:
         url, own = request.url, httpx.URL(self._config.url)
         if (url.scheme, url.host, url.port) != (own.scheme, own.host, own.port):
             return {}
-        given = request.headers.get("authorization", "") if was_refused else ""
-        refused = given.removeprefix("Bearer ")
-        if not self._is_good(refused):
+        if was_refused:
+            self._refused = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not self._is_good():
             # In a task of its own: a cancelled call must not lose a new token on its way here.
             if self._work is None or self._work.done():
-                self._work = asyncio.create_task(self._renew(refused))
+                self._work = asyncio.create_task(self._renew())
             await asyncio.shield(self._work)
         tokens = self._context.current_tokens
         return {"Authorization": f"Bearer {tokens.access_token}"} if tokens else {}
 
-    def _is_good(self, refused: str) -> bool:
+    def _is_good(self) -> bool:
         tokens = self._context.current_tokens if self._context.is_token_valid() else None
-        return tokens is not None and tokens.access_token != refused
+        return tokens is not None and tokens.access_token != self._refused
 
-    async def _renew(self, refused: str) -> None:
+    async def _renew(self) -> None:
         """Take the login from the keyring, with another token than the one that was refused."""
-        async with await self._make_lock():
-            before = await self._read()
-            if before is None:
+        async with self._lock:
+            tokens = await self.get_tokens()
+            if tokens is None:
                 raise self._make_error(why="login_missing")
-            if self._is_good(refused):
+            if self._is_good():
                 return
+            self._refresh_token = tokens.refresh_token or ""
             try:
                 await self._refresh()
             except (OAuthFlowError, httpx.HTTPError, TimeoutError) as error:
                 problem = str(error).partition("\n")[0][:200] or type(error).__name__
                 raise ServerUnavailable(say("login_not_renewed", problem=problem)) from error
-            tokens = self._context.current_tokens
-            if tokens is None or not self._is_good(refused):
+            if not self._is_good():
                 raise self._make_error(why="login_ended")
-            tokens.refresh_token = tokens.refresh_token or before.refresh_token  # still good
-            await self._save()
 
     async def _refresh(self) -> None:
         """Send the first of what the provider wants sent, which is the renewal."""
-        self._context.token_expiry_time = 1.0  # long ago
         probe = self._build_probe()
         flow = self._provider.async_auth_flow(probe)
-        async with asyncio.timeout(_TIMEOUT), self._make_client() as client, aclosing(flow):
+        async with self._make_client() as client, aclosing(flow):
             asked = await anext(flow)
             while asked is not probe:
-                answer = await client.send(asked)
+                async with asyncio.timeout(_TIMEOUT):  # not of the keyring, which keeps the token
+                    answer = await client.send(asked)
                 if answer.is_server_error:
                     answer.raise_for_status()
                 asked = await flow.asend(answer)
@@ -153,7 +153,6 @@ class UserLogin:
             server = self._context.oauth_metadata
             return _read_return(back, str(server.issuer) if server else "")
 
-        await self._ask_keyring("get_password")  # told before the user has logged in
         self._context.client_metadata.redirect_uris = [AnyUrl(redirect_uri)]
         self._context.redirect_handler, self._context.callback_handler = show, come_back
         async with self._make_client() as client:
@@ -162,12 +161,10 @@ class UserLogin:
         if self._context.current_tokens is None or answer.status_code in (401, 403):
             msg = "the server refuses the token that it was given"
             raise OAuthFlowError(msg)
-        async with await self._make_lock():
-            await self._save()
 
     async def log_out(self) -> bool:
         """Forget the login; whether there was one."""
-        async with await self._make_lock():
+        async with self._lock:
             was_in = await self._ask_keyring("get_password") is not None
             if was_in:
                 await self._ask_keyring("delete_password")
@@ -185,30 +182,42 @@ class UserLogin:
             await check_address(self._config, request.url)
 
         async def limit(response: httpx.Response) -> None:
+            stream, body = cast("Any", response.stream), b""
+            is_probe, pieces = response.request.url == self._config.url, aiter(stream)
+            while not is_probe and len(body) < _MOST and (piece := await anext(pieces, b"")):
+                body += piece
+            await stream.aclose()
+            response.stream = httpx.ByteStream(body)
             response.headers.pop("content-encoding", None)  # not unpacked, which may be huge
-            response.stream = _Limited(response)
-            if self._context.current_tokens is None and response.request.url == self._config.url:
+            if is_probe and self._context.current_tokens is None:
                 response.status_code = 401  # some servers greet everybody
 
         hooks: Any = {"request": [check], "response": [limit]}
         return httpx.AsyncClient(timeout=_TIMEOUT, verify=load_ssl_context(), event_hooks=hooks)
 
-    async def _read(self) -> OAuthToken | None:
-        """Take what the keyring has into the context; its tokens."""
-        try:
-            kept = _Kept.model_validate_json(await self._ask_keyring("get_password") or "")
-        except ValidationError:  # nothing, or of another version
-            return None
-        for name, value in kept:
-            setattr(self._context, name, value)
-        self._learn_secrets(kept)
-        return kept.current_tokens
+    async def get_tokens(self) -> OAuthToken | None:
+        """Take what the keyring has into the context; not for a user who logs in again."""
+        text = await self._ask_keyring("get_password") or ""
+        with suppress(ValidationError):  # nothing, or of another version
+            kept = _Kept.model_validate_json(text)
+            self._learn_secrets(kept)
+            if self._context.redirect_handler is None:
+                for name, value in kept:
+                    setattr(self._context, name, value)
+                if kept.current_tokens.access_token == self._refused:
+                    self._context.token_expiry_time = 1.0  # long ago: the provider renews it
+                return kept.current_tokens
+        return None
 
-    async def _save(self) -> None:
-        """Keep what the context has."""
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep the context, which has them, too."""
+        tokens.refresh_token = (
+            tokens.refresh_token or self._refresh_token or None
+        )  # it is still good
         kept = _Kept.model_validate(self._context)
         self._learn_secrets(kept)
-        await self._ask_keyring("set_password", kept.model_dump_json())
+        async with self._lock:
+            await self._ask_keyring("set_password", kept.model_dump_json())
 
     def _learn_secrets(self, kept: _Kept) -> None:
         """Mask the login's secrets from now on, before anything is said of it."""
@@ -216,21 +225,13 @@ class UserLogin:
         known = tokens.access_token, tokens.refresh_token, kept.client_info.client_secret
         self._config.secrets.learn([one for one in known if one], passing=True)
 
-    async def get_tokens(self) -> OAuthToken | None:
-        """Those of the keyring, if they were read."""
-        return self._context.current_tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """The context holds them, too, until it is kept."""
-
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """The client that the operator has registered, or that had registered itself."""
         auth = self._config.auth
         if auth is None or not auth.client_id:
             return self._context.client_info
         return OAuthClientInformationFull(
-            client_id=auth.client_id,
-            client_secret=auth.client_secret or None,
+            **auth.model_dump(),
             redirect_uris=None,
             token_endpoint_auth_method="client_secret_basic" if auth.client_secret else "none",
         )
@@ -248,37 +249,11 @@ class UserLogin:
             problem = str(error).partition("\n")[0][:200] or type(error).__name__
             raise self._make_error(why="keyring_failed", problem=problem) from error
 
-    async def _make_lock(self) -> AsyncFileLock:
-        """Keeps other processes of this machine from renewing the same login meanwhile."""
-        folder = await asyncio.to_thread(_LOCKS.expanduser)
-        await asyncio.to_thread(folder.mkdir, 0o700, parents=True, exist_ok=True)
-        name = hashlib.sha256(self._key.encode()).hexdigest()[:32]
-        return AsyncFileLock(folder / f"{name}.lock", timeout=_LOCKED, mode=0o600)
-
     def _make_error(self, *, why: str, **more: object) -> ServerUnavailable:
         """The error that says, by a sentence of this name, why there is no login."""
         user = ["--user", self._user_id] if self._user_id else []
         command = f"{LOGIN} {shlex.join([self._config.name, *user])}"
         return ServerUnavailable(say(why, command=command, **more))
-
-
-class _Limited(httpx.AsyncByteStream):
-    """The body of a response, if it is not too long."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._stream: Any = response.stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > _MOST:
-                msg = "the answer is too long"
-                raise OAuthFlowError(msg)
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 def _read_return(back: str, issuer: str) -> tuple[str, str | None]:
