@@ -54,9 +54,11 @@ def _find_server(settings: Settings, server: str) -> ServerConfig:
 def _run(config: ServerConfig, work: Coroutine[Any, Any, Any]) -> Any:
     try:
         return asyncio.run(asyncio.wait_for(work, _PATIENCE))
+    except TimeoutError as error:
+        why = str(error) or f"nobody came back within {_PATIENCE / 60:g} minutes"
     except (ServerUnavailable, OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
         # Further lines may quote what a server has answered.
-        why = str(error).partition("\n")[0] or f"{type(error).__name__} ({_PATIENCE:g} seconds)"
+        why = str(error).partition("\n")[0] or type(error).__name__
     why = shorten_line(config.mask(why), 400)
     msg = f"The login at the MCP server {config.name!r} failed: {why}."
     raise ToolServerError(msg)
