@@ -22,12 +22,10 @@ from .forms import (
     build_reply,
     describe_server,
     fill_form,
-    is_of_agent,
     list_fields,
 )
 from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
-from .toolbox import explain_unknown_tool
 
 Calls = Sequence[Mapping[str, Any]]
 Decisions = Mapping[str, Decision]
@@ -154,10 +152,9 @@ def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[st
 
 
 def answer_schema(call: Mapping[str, Any]) -> type[Answer]:
-    """What the question about a call can be answered with: text for an agent, or for one field."""
+    """What the question about a call can be answered with; a form's one field takes plain text."""
     kinds = [field.get("type") for field in list_fields(call.get("form") or {}).values()]
-    takes_text = kinds in (["string"], ["number"], ["integer"]) or (kinds and is_of_agent(call))
-    return TextAnswer if takes_text else Answer
+    return TextAnswer if kinds in (["string"], ["number"], ["integer"]) else Answer
 
 
 def check_answer(call: Mapping[str, Any], answer: Answer) -> str:
@@ -177,7 +174,7 @@ def check_permission(call: PendingCall, answer: Answer, gate: Gate) -> str:
     if is_edit and answer.name not in ("", call["name"]):
         return f"An edit may change the arguments of {call['name']}, not the tool."
     if tool is None:  # else the permission would be spent, and nothing done
-        return say("stays_open", why=explain_unknown_tool(call["name"], gate.catalog))
+        return say("stays_open", why=gate.catalog.explain_unknown(call["name"]))
     _, action, reason = gate.judge(tool, answer.args) if is_edit else (None, "", "")
     return f"The edit cannot run. {reason}" if action == "error" else ""
 
@@ -229,7 +226,7 @@ async def apply_decision(gate: Gate, call: Call, decision: Decision | None) -> N
     elif pending["action"] == "ask":
         await _settle_asked(gate, call, decision)
     elif call.tool is None:
-        _answer_invalid(call, explain_unknown_tool(pending["name"], gate.catalog))
+        _answer_invalid(call, gate.catalog.explain_unknown(pending["name"]))
     else:
         if gate.judge(call.tool, pending["args"], pending.get("origins"))[1] in ("ask", "deny"):
             # Perhaps it went without a question because the human had allowed it for the thread.
@@ -245,7 +242,7 @@ async def _settle_asked(gate: Gate, call: Call, decision: Decision | None) -> No
     elif not pending.get("form") and _answer_by_word(call, decision):
         return
     elif call.tool is None:
-        _answer_invalid(call, explain_unknown_tool(pending["name"], gate.catalog))
+        _answer_invalid(call, gate.catalog.explain_unknown(pending["name"]))
     elif decision["type"] == "edit" and not pending.get("form"):
         await _settle_edited(gate, call, call.tool, decision)
     elif (args := _judge_arguments(gate, call, pending["args"], asked=True)) is not None:

@@ -14,7 +14,7 @@ from ..text.secrets import list_secret_fields
 from .results import parse_json
 
 ANSWER: Final = "answer"
-"""The field of a question that wants no more than an answer."""
+"""The field of a question of an agent."""
 
 _SHOWN: Final = 2_000
 """Characters of a form that a question shows."""
@@ -34,7 +34,9 @@ def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, An
     secret = ", ".join(map(show_text, list_secret_fields(form.get("schema"))))
     warning = f"{who} wants a secret: {secret}. Reject it unless you know why." if secret else ""
     if own:
-        asked, about = _describe_asker(call) + show_words(form["message"]), _list_choices(form)
+        asked = _describe_asker(call) + show_words(form["message"])
+        choices = list_fields(form)[ANSWER].get("enum", ())
+        about = "\n".join(f"- {show_words(choice)}" for choice in choices)
     description = "\n\n".join(filter(None, [objection, asked, warning, about]))
     kind: questions.Allowed = "respond" if fields else "confirm"
     return {
@@ -55,16 +57,6 @@ def _describe_asker(call: Mapping[str, Any]) -> str:
     """Which sub-agent asks; nothing of the one that the user talks with."""
     who = str(call["task"]).rpartition("/")[2]
     return "" if who == call["task"] else f"{show_text(who)}: "
-
-
-def _list_choices(form: Mapping[str, Any]) -> str:
-    """The fields of an agent's question, a line for each, and what each may be."""
-    lines = []
-    for name, field in list_fields(form).items():
-        words = " ".join(filter(None, [field.get("description"), f"({field.get('type')})"]))
-        lines += [show_words(f"{name}: {words}")] if name != ANSWER else []
-        lines += [show_words(f"- {choice}") for choice in field.get("enum", ())]
-    return "\n".join(lines)
 
 
 def build_reply(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:

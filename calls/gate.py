@@ -35,7 +35,7 @@ from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy
-from .toolbox import Toolbox, explain_unknown_tool
+from .toolbox import Toolbox
 
 REFRESH: Final = "refresh"
 RETRY_REASON: Final = "retry_reason"
@@ -258,7 +258,7 @@ def _plan_call(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
         "again": again,
     }
     if tool is None:
-        return planned | {"reason": explain_unknown_tool(name, gate.catalog), "unknown": True}
+        return planned | {"reason": gate.catalog.explain_unknown(name), "unknown": True}
     if tool.own is not None and (tool.is_work or not tool.read_only):
         planned["own"] = True
     if tool.own is None and not tool.declared:

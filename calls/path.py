@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 from langgraph.errors import GraphInterrupt
 
-from ..state.calls import AGENT_ASKS, SERVER_ASKS, CallState, Evidence
+from ..state.calls import SERVER_ASKS, CallState, Evidence
 from ..tools.mcp.call import ElicitationPending
 from ..turn.scope import RunScope
 from ..turn.spans import is_traced
@@ -220,8 +220,7 @@ async def _answer_call(work: PassScope, call: Call) -> bool:
     try:
         await _run_wrappers(work, call)
     except ElicitationPending as asked:
-        reason = AGENT_ASKS if call.known_tool.own else SERVER_ASKS
-        await _ask_human(work, call, call.args, reason, form=asked.form)
+        await _ask_human(work, call, call.args, SERVER_ASKS, form=asked.form)
         return False
     except GraphInterrupt:
         # LangGraph matches answers to interrupts by position, so only one call of a pass may

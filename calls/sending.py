@@ -38,7 +38,7 @@ from .results import (
     normalize_result,
     render_items,
 )
-from .toolbox import Toolbox, describe_application
+from .toolbox import Toolbox
 
 if TYPE_CHECKING:
     from .path import PassScope, Then
@@ -118,10 +118,17 @@ async def send_to_tool(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: b
         return await _call_python(scope, toolbox, call, traced)
     async with toolbox.sampler(scope) if toolbox.sampler else nullcontext() as sample:
         return await toolbox.call_server(
-            tool, call.args, user_id=scope.user, meta=about | describe_application(scope),
+            tool, call.args, user_id=scope.user, meta=about | _describe_application(scope),
             traced=traced, emit=scope.emit, turn=scope.turn, can_ask=scope.can_ask and asks,
             reply=call.reply, sample=sample,
         )  # fmt: skip
+
+
+def _describe_application(scope: RunScope) -> dict[str, Any]:
+    """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
+    names = ("resource_id", "task_id", "tool_context")
+    values = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
+    return {key: value for key, value in values.items() if value}
 
 
 async def _call_python(

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
@@ -21,7 +22,7 @@ from ..state.context import SHOWN_TOOLS, Context
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..store.base.recordings import TAPE
 from ..text.secrets import Secrets
-from ..text.sentences import LANGUAGE, say
+from ..text.sentences import LANGUAGE
 from ..tools.catalog import (
     FIND_TOOLS,
     READ_RESULT,
@@ -45,9 +46,6 @@ from .policy import Policy, PolicyLike, list_missing_tools, mark_read_only
 from .recall import build_recall_tool
 from .result_store import ResultStore
 from .reuse import ReadCache
-
-if TYPE_CHECKING:
-    from ..tools.mcp.session import Connection
 
 T = TypeVar("T")
 
@@ -227,9 +225,7 @@ class Toolbox:
     def has_writes(self) -> bool:
         """Whether a tool may change the world: true unless all are known to be read-only."""
         own = (tool for tool in self._own() if tool.is_work)
-        if any(not tool.read_only for tool in (*self._python, *own)):
-            return True
-        if self.has_inner_servers:
+        if self.has_inner_servers or any(not tool.read_only for tool in (*self._python, *own)):
             return True
         if not self._configs:
             return False
@@ -261,15 +257,14 @@ class Toolbox:
         """
         call = ServerCall(
             name=tool.original, args=dict(args), resendable=tool.resendable, user_id=user_id,
-            reads_resource=tool.reads_resource, meta=meta,
-            about={"id": meta.get(CALL, ""), "tool": tool.name}, **more,
+            meta=meta, about={"id": meta.get(CALL, ""), "tool": tool.name}, **more,
         )  # fmt: skip
         try:
             return await self._home.run_on_loop(
                 lambda servers: servers.call(str(tool.server), call)
             )
         except ToolGone:
-            text = explain_unknown_tool(tool.name, await self.catalog(user_id))
+            text = (await self.catalog(user_id)).explain_unknown(tool.name)
             return ToolMessage(text, tool_call_id="", status="error")
 
     @property
@@ -277,10 +272,10 @@ class Toolbox:
         """The names of its MCP servers."""
         return [config.name for config in self._configs]
 
-    def ask_server(self, name: str, act: "Callable[[Connection], Awaitable[T]]") -> T:
-        """Ask a server something, from sync code; a ServerUnavailable where it has no answer."""
-        ask = self._home.run_on_loop(lambda servers: servers.server(name, None).ask(act))
-        return run_blocking(ask)
+    def list_offers(self, name: str, kind: str) -> Sequence[Mapping[str, Any]]:
+        """The `prompts` or `resources` of a server, from sync code, or ServerUnavailable."""
+        ask = methodcaller("list_all", kind)
+        return run_blocking(self._home.run_on_loop(lambda all_: all_.server(name, None).ask(ask)))
 
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""
@@ -324,23 +319,6 @@ class Toolbox:
                 found.deferred_tools.find("")  # makes the index, here where nobody waits
             self._named[key] = (listings, found)
         return self._named[key][1]
-
-
-def describe_application(scope: RunScope) -> dict[str, Any]:
-    """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
-    names = ("resource_id", "task_id", "tool_context")
-    values = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
-    return {key: value for key, value in values.items() if value}
-
-
-def explain_unknown_tool(name: str, catalog: Catalog) -> str:
-    """The answer to a call of a tool that does not exist."""
-    near = catalog.find_nearest(name)
-    if name in catalog.barred:
-        return say("unauthorized_tool", tool=repr(name), near=", ".join(near or catalog.own))
-    if not near:
-        return say("unknown_tool_and_none", tool=repr(name))
-    return say("unknown_tool", tool=repr(name), near=", ".join(near))
 
 
 def _get_latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:

@@ -217,8 +217,6 @@ class Conversation:
                 return self._run_turn(self._stop_saved_turn)
             case "/resume":
                 return self._run_turn(lambda: session.resume(None))
-            case _ if command == "/prompts" and words.strip():
-                return self._send_prompt(words)
             case _ if line in NAMES or command in _WITH_WORDS:
                 return run_attempt(self._output, lambda: self._run_command(command, words))
             case _ if line.startswith("/") and line[1:].isalpha():
@@ -230,12 +228,6 @@ class Conversation:
     def _run_command(self, command: str, words: str) -> int:
         self.then = run_command(self._settings, self._session, command, words.strip())
         return Code.COMPLETE
-
-    def _send_prompt(self, words: str) -> int | None:
-        from .server_prompts import fill_prompt  # noqa: PLC0415 - not every conversation asks
-
-        settings, session = self._settings, self._session
-        return self._run_turn(lambda: session.run(fill_prompt(settings, self._output, words)))
 
     def _begin_thread(self) -> None:
         session, output = self._session, self._output

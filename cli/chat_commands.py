@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "/stop": "end the turn that is running, as Ctrl-C does",
     "/model [NAME]": "say which models answer, or choose one",
     "/tools": "list the tools, and what the policy says",
-    "/prompts [NAME]": "list the prompts of MCP servers, or send one, with key=value behind it",
+    "/prompts": "list the prompts and resources of MCP servers",
     "/cost": "say what this chat has used",
     "/help": "list the commands",
     "/quit": "leave, as Ctrl-D does; the conversation stays saved",
@@ -37,7 +37,7 @@ NAMES: Final = {name.partition(" ")[0]: about for name, about in COMMANDS.items(
 _HELP: Final = "\n".join([
     "Type what you want; while a turn runs, what you type is handed to it.",
     "Alt-Enter, or \\ and Enter, begins a new line; @ and Tab name a file; ↑ brings back.",
-    *(f"  {name:<15}  {about}" for name, about in COMMANDS.items()),
+    *(f"  {name:<13}  {about}" for name, about in COMMANDS.items()),
 ])  # fmt: skip
 SUGGESTED: Final = 50
 _FILE: Final = re.compile(r"(?<!\S)@(\S+)")
@@ -66,9 +66,9 @@ def run_command(settings: Settings, session: Session, command: str, words: str) 
             for mark, text in check_servers(settings, output):
                 output.write_line(f"{mark} {text}")
         case "/prompts":
-            from .server_prompts import list_prompts  # noqa: PLC0415 - see above
+            from .show import list_offers  # noqa: PLC0415 - see above
 
-            list_prompts(settings, output)
+            output.write_line("\n".join(list_offers(settings)))
         case "/cost":
             for spend in session.spends[-1:]:
                 output.write_line(f"The last turn: {render_spend(spend)}")

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import importlib.util
 from collections.abc import Iterator, Mapping
-from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from ..store.work.turns import find_records, open_queue
 from ..text.canonical import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.call import ServerUnavailable
+from ..tools.mcp.config import read_servers
 from .agents import find_agent, select_agent
 from .progress import render_dollars
 from .run import build_context, build_named_graph
@@ -180,15 +180,14 @@ def _check_model_answer(chosen: Chosen, roles: str) -> Finding:
 
 def check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
     """The tools of each server, which is started for that, and what the policy says of them."""
-    with open_toolbox(settings) as toolbox:
-        names, policy = toolbox.servers, toolbox.policy
-        catalog = run_blocking(toolbox.catalog())
-        there = {*names} - {*catalog.missing}
-        more = {name: _count_offers(toolbox, name) for name in there}
+    names = [
+        config.name for config in read_servers(_choose_mcp(settings), environ=settings.environ)
+    ]
+    catalog, policy = load_catalog(settings)
     tools = [tool for tool in catalog.tools.values() if tool.server in names]
     for name in names:
         if mine := [tool for tool in tools if tool.server == name]:
-            yield _WORKS, f"{name}: {plural(len(mine), 'tool')}{more[name]}"
+            yield _WORKS, f"{name}: {plural(len(mine), 'tool')}"
         for tool in mine:
             yield from ((" ", f"  {line}") for line in describe_policy(tool, policy, Context()))
     if catalog.deferred_tools.is_needed:
@@ -202,38 +201,39 @@ def check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
         yield _WARNING, _NOBODY_TO_ASK
 
 
-def _count_offers(toolbox: Toolbox, server: str) -> str:
-    """How many prompts and resources a server has besides its tools."""
-    words = ""
-    with contextlib.suppress(ServerUnavailable):
-        for kind in ("prompt", "resource"):
-            found: Any = toolbox.ask_server(server, methodcaller("list_all", f"{kind}s"))
-            words += f", {plural(len(found), kind)}" if found else ""
-    return words
-
-
 def _choose_mcp(settings: Settings) -> Any:
     return settings.mcp or default_mcp(settings.environ)
 
 
-@contextlib.contextmanager
-def open_toolbox(settings: Settings) -> Iterator[Toolbox]:
+def _open_toolbox(settings: Settings) -> Any:
     """The servers, which are started when they are asked, and the policy: a company's own too."""
     folder = read_variable(settings.environ, "LOOPWRIGHT_COMPANY")
     policy = settings.policy or read_variable(settings.environ, "LOOPWRIGHT_POLICY")
     with contextlib.suppress(SettingsError):  # the company's own part tells it
         policy = policy or (read_company(folder).policy if folder else "")
-    toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy or None)
-    try:
-        yield toolbox
-    finally:
-        toolbox.close()
+    return contextlib.closing(Toolbox(mcp=_choose_mcp(settings), policy=policy or None))
 
 
 def load_catalog(settings: Settings) -> tuple[Catalog, Policy]:
     """The tools of the servers, which are started for that, and the policy."""
-    with open_toolbox(settings) as toolbox:
+    with _open_toolbox(settings) as toolbox:
         return run_blocking(toolbox.catalog()), toolbox.policy
+
+
+def list_offers(settings: Settings) -> Iterator[str]:
+    """A line for each prompt of the servers, with its arguments, and for each resource."""
+    with _open_toolbox(settings) as toolbox:
+        for server in toolbox.servers:
+            try:
+                for one in (
+                    *toolbox.list_offers(server, "prompts"),
+                    *toolbox.list_offers(server, "resources"),
+                ):
+                    given = [f"{known['name']}=…" for known in one.get("arguments") or ()]
+                    words = [one.get("uri"), one["name"], *given, one.get("description")]
+                    yield shorten_line(f"{server}: {' '.join(filter(None, words))}", 200)
+            except ServerUnavailable as error:
+                yield shorten_line(f"! {server}: {error}", 400)
 
 
 def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:

@@ -215,7 +215,7 @@ _KEYS_OF_CLAUDE: Final = {
 
 
 class UnreadableOutput(ValueError):
-    """A hook returned something that cannot be read; its notes are shown and not saved."""
+    """A hook returned something that cannot be read."""
 
 
 def read_output(raw: object) -> Output:

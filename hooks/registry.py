@@ -1,15 +1,12 @@
 """All hooks of a graph: run by event, each with a deadline, and merged into one verdict."""
 
 import asyncio
-import contextvars
 import copy
 import inspect
 import logging
 import os
-import threading
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +34,7 @@ from .contract import (
     update_fields,
 )
 from .hook_file import read_hook_file
+from .threads import call_in_thread
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +60,7 @@ class Hooks:
             if not isinstance(hook, Hook):
                 msg = (
                     f"hooks takes Hook objects, not a {type(hook).__name__}: write"
-                    " Hook(event=..., run=...), put @hook(event) above the function, or give the"
-                    " path of a hooks file alone."
+                    " Hook(event=..., run=...), or put @hook(event) above the function."
                 )
                 raise SettingsError(msg)
             if hook not in unique:
@@ -200,8 +197,7 @@ async def _run_hook(hook: Hook, given: Mapping[str, Any]) -> _HookRun:
     except GraphBubbleUp:
         raise
     except UnreadableOutput as refused:
-        failed = str(refused)
-        error = "\n".join([failed, *getattr(refused, "__notes__", ())])
+        failed = error = str(refused)
     except TimeoutError:
         failed = error = say("hook_too_slow", seconds=f"{hook.timeout:g}")
     except Exception as crash:  # noqa: BLE001 - whatever a foreign callable raises, it is data
@@ -234,23 +230,5 @@ async def _call_hook(run: HookCallable, given: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called):
         answer: Any = run(given)
     else:
-        answer = await _call_in_thread(run, given)
+        answer = await call_in_thread(run, given)
     return await answer if inspect.isawaitable(answer) else answer
-
-
-async def _call_in_thread(run: HookCallable, given: dict[str, Any]) -> Any:
-    """Call a sync function in a daemon thread: one that hangs must not block pool or exit."""
-    done: Future[Any] = Future()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        done.set_running_or_notify_cancel()
-        try:
-            done.set_result(context.run(run, given))
-        except (StopIteration, SystemExit, KeyboardInterrupt) as end:  # would end the loop
-            done.set_exception(RuntimeError(f"{type(end).__name__}: {end}"))
-        except BaseException as crash:  # noqa: BLE001 - handed to the loop, which decides
-            done.set_exception(crash)
-
-    threading.Thread(target=work, name="loopwright hook", daemon=True).start()
-    return await asyncio.wrap_future(done)

@@ -5,7 +5,6 @@ tools, and the answer goes to the server alone.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -21,8 +20,6 @@ from ..turn.scope import RunScope
 from .ask import ask
 from .choice import Models
 from .hidden_tags import read_words
-
-log = logging.getLogger(__name__)
 
 _MOST_TOKENS: Final = 4_096
 
@@ -63,14 +60,12 @@ async def _answer_server(models: Models, scope: RunScope, params: Any) -> dict[s
             return make_refusal("only texts are sent to the model, and no tools")
         kind = AIMessage if one.role == "assistant" else HumanMessage
         messages.append(kind("\n\n".join(texts)))
-    settings = {} if wanted.temperature is None else {"temperature": wanted.temperature}
     try:
         answer = await ask(
             replace(scope, context=context), models, scope.run.role or "llm_call", messages,
-            read=read_words, most_asks=1, settings=settings,
+            read=read_words, most_asks=1,
         )  # fmt: skip
-    except Exception as error:
-        log.info("no answer for an MCP server", exc_info=error)
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises
         return make_refusal(f"the model could not be asked ({type(error).__name__})")
     scope.asides.append(answer.spend)
     is_cut = answer.problems == [say("answer_cut")]

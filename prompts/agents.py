@@ -72,7 +72,7 @@ def _read_fields(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for key in _LISTS & found.keys():
         given[key] = _read_names(found.pop(key), notes.append)
     if "mcp_servers" in found:
-        given["mcp"] = _read_servers(found.pop("mcp_servers"), notes.append)
+        given["mcp"] = {"mcpServers": found.pop("mcp_servers")}
     if "model" in found and (tier := _read_tier(found.pop("model"), notes.append)):
         given.setdefault("tier", tier)
     own = given.get("limits") or {}
@@ -111,15 +111,6 @@ def _read_names(value: object, note: Callable[[str], None]) -> tuple[str, ...] |
         note(f"of {name} only the tool's name counts; write a rule of the policy for the rest")
     bare = tuple(name.partition("(")[0] for name in names)
     return None if bare == ("*",) else bare
-
-
-def _read_servers(value: object, note: Callable[[str], None]) -> dict[str, Any]:
-    """Definitions of servers, by name or in a list; a name alone defines none."""
-    items = value if isinstance(value, list) else [value]
-    for name in (item for item in items if not isinstance(item, dict)):
-        note(f"of mcpServers {name} is a name alone: define the server here, or for the graph")
-    defined = [item for item in items if isinstance(item, dict)]
-    return {"mcpServers": {name: entry for item in defined for name, entry in item.items()}}
 
 
 def _read_tier(model: object, note: Callable[[str], None]) -> str:

@@ -91,8 +91,8 @@ class AgentDefinition(BaseModel):
     read_only: bool = False
     """Only tools that declare to be read-only."""
     limits: AgentLimits = AgentLimits()
-    questions: int = Field(default=0, ge=0)
-    """How often it may ask the user in a turn; 0: it is not offered `ask_user`."""
+    questions: bool = False
+    """Whether it may ask the user in the middle of its work, by `ask_user`."""
     output_name: str = "output"
     output: Any = None
     """A pydantic model or JSON schema of the output that `complete_task` must give."""

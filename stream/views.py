@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from ..state.agent import COMPLETE_TASK
-from ..state.calls import AGENT_ASKS, SERVER_ASKS, UNCERTAIN
+from ..state.calls import SERVER_ASKS, UNCERTAIN
 from ..state.channels import Component
 from ..state.plan import count_progress
 from .components import (
@@ -183,9 +183,7 @@ def _view_call(_: Folded, event: Event) -> Iterator[Component]:
         yield make_component(event, "approval", key, about)
 
 
-_KINDS: Final = {
-    UNCERTAIN: "uncertain_call", SERVER_ASKS: "elicitation", AGENT_ASKS: "ask_user",
-}  # fmt: skip
+_KINDS: Final = {UNCERTAIN: "uncertain_call", SERVER_ASKS: "elicitation"}
 
 
 def _read_answer(event: Event) -> Any:

@@ -17,7 +17,6 @@ from ..state.history import ASKED
 from ..state.limits import explain_excess
 from ..state.roles import ROLES
 from ..text.canonical import canonical, hash_of
-from ..text.display import show_text
 from ..text.sentences import say
 from .arguments import fit, list_allowed_types
 from .hints import Said, hold_to_word, read_asks, read_flags
@@ -28,7 +27,6 @@ from .schemas import Schema, one_line, read_output, sanitize
 from .search import DeferredTools
 
 READ_RESULT: Final = "read_result"
-READ_RESOURCE: Final = "read_resource"
 FIND_TOOLS: Final = "find_tools"
 
 # A call named like a contract is read as that structured answer, so no tool may have such a name;
@@ -73,7 +71,6 @@ class CatalogTool:
     sinks: tuple[str, ...] | None = None  # the arguments through which it acts; None: all
     confidential: bool = False  # what it gives must not leave by a tool of the open world
     is_vouched: bool = True  # the program gave it, or the operator trusts its server
-    reads_resource: bool = False  # its calls read a resource of the server
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
     asked about, counted or recorded; its result's `update` changes the state. If it is not
@@ -267,9 +264,16 @@ class Catalog:
         names = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
         return names[:5] or offered[:20]
 
+    def explain_unknown(self, name: str) -> str:
+        """The answer to a call of a tool that does not exist."""
+        near = ", ".join(self.find_nearest(name))
+        if name in self.barred:
+            return say("unauthorized_tool", tool=repr(name), near=near or ", ".join(self.own))
+        return say("unknown_tool" if near else "unknown_tool_and_none", tool=repr(name), near=near)
+
 
 _TOO_LONG: Final = "The tool {1!r} of MCP server {0!r} is left out, for its definition: {2}."
-_FOR_TASKS: Final = "MCP server {!r}: not offered, as they run as MCP tasks alone: {}."
+_FOR_TASKS: Final = "The tool {1!r} of MCP server {0!r} is left out: it runs as an MCP task alone."
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
 
 
@@ -311,7 +315,6 @@ def build_catalog(
 def _describe_tools(listing: Listing, warnings: list[str], said: Said) -> Iterable[CatalogTool]:
     """The usable tools of one server, each original name once."""
     seen: set[str] = set()
-    for_tasks: list[str] = []
     for raw in listing.tools:
         original = raw.get("name")
         if not isinstance(original, str) or not original.strip():
@@ -321,31 +324,15 @@ def _describe_tools(listing: Listing, warnings: list[str], said: Said) -> Iterab
             if why := explain_excess("tool definition", raw):
                 warnings.append(_TOO_LONG.format(listing.config.name, original[:MAX_NAME], why))
             elif _runs_as_task(raw):
-                for_tasks.append(show_text(original[:MAX_NAME]))
+                warnings.append(_FOR_TASKS.format(listing.config.name, original[:MAX_NAME]))
             else:
                 yield _make_server_tool(listing.config, original, raw, said)
-    if for_tasks:
-        warnings.append(_FOR_TASKS.format(listing.config.name, ", ".join(for_tasks)))
-    if listing.has_resources and READ_RESOURCE not in seen:
-        yield _make_resource_reader(listing.config)
 
 
 def _runs_as_task(raw: Mapping[str, Any]) -> bool:
     """Whether a tool can be called in no other way."""
     how = raw.get("execution")
     return isinstance(how, Mapping) and how.get("taskSupport") == "required"
-
-
-def _make_resource_reader(config: ServerConfig) -> CatalogTool:
-    """The tool that reads a server's resources; they are a stranger's where nothing is said."""
-    uri = {"type": "string", "description": say("read_resource_uri")}
-    schema = {"type": "object", "properties": {"uri": uri}}
-    about = {"description": say("read_resource_tool", server=config.name), "inputSchema": schema}
-    made = _make_server_tool(config, READ_RESOURCE, about, {})
-    return replace(
-        made, read_only=True, idempotent=True, open_world=False, reads_resource=True,
-        origin=made.origin or "foreign",
-    )  # fmt: skip
 
 
 def _make_server_tool(

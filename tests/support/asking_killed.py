@@ -39,7 +39,7 @@ def go_on(
 
     At the `place` the process dies; with `asks_alone` as soon as it has asked.
     """
-    asks = AgentDefinition(name="scout", prompt="I ask.", questions=1)
+    asks = AgentDefinition(name="scout", prompt="I ask.", questions=True)
     chief = AgentDefinition(prompt="I am chief.") if nested else asks
     with open_durability(f"sqlite:///{folder}/threads.db") as kept:
         graph = build_task_agent(

@@ -18,9 +18,8 @@ from pydantic import ValidationError
 
 from ...text.display import show_text
 from ...text.secrets import list_secret_fields
-from .call import ELICIT, KEY, ElicitationPending, ServerCall, make_refusal
+from .call import ELICIT, KEY, SAMPLE, ElicitationPending, ServerCall, make_refusal
 from .config import ServerConfig
-from .offers import read_resource
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +72,7 @@ class ActiveCall:
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
         )
-        answer = (
-            read_resource(call.args.get("uri"), lambda one: send(one, None), config)
-            if call.reads_resource
-            else send(types.CallToolRequest(params=params), self._progress)
-        )
+        answer = send(types.CallToolRequest(params=params), self._progress)
         # In an empty context: a call that waits for a human must not keep the run that made it.
         free = contextvars.Context()
         self.request = free.run(asyncio.ensure_future, answer)
@@ -218,9 +213,10 @@ class ActiveCalls:
         Returns:
             The `result` or the `error` that the server gets.
         """
+        if method == SAMPLE and not self._config.sampling:
+            return make_refusal(_NO_SAMPLING)
         meta = (request.get("params") or {}).get("_meta") or {}
-        may_ask = method == ELICIT or self._config.sampling
-        looks = _LOOKS if may_ask else 0
+        looks = _LOOKS
         while (active := self._find_speaker(meta.get(KEY))) is None and self.now and looks:
             looks -= 1
             await asyncio.sleep(_BETWEEN_LOOKS)
@@ -229,7 +225,7 @@ class ActiveCalls:
         if method == ELICIT:
             return {"result": await self._elicit(active, params)}
         sample = active.call.sample if active and active.asked <= _MOST_QUESTIONS else None
-        if sample is None or not may_ask:
+        if sample is None:
             return make_refusal(_NO_SAMPLING)
         return await sample(self._config.secrets.mask_json(params))
 

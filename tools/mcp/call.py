@@ -77,9 +77,9 @@ def make_error(number: object, why: Why) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
-def make_refusal(why: str, code: int = -1) -> dict[str, Any]:
+def make_refusal(why: str) -> dict[str, Any]:
     """What a server hears that may not ask the model; -1 is the protocol's code for that."""
-    return {"error": {"code": code, "message": why}}
+    return {"error": {"code": -1, "message": why}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,6 @@ class ServerCall:
         turn: The user turn; what its thread left parked in another one is withdrawn.
         can_ask: Whether the human can be asked what the server wants to know.
         reply: The human's answer, where the call was parked with a question.
-        reads_resource: It reads a resource instead of calling a tool.
         sample: Asks the model for the server, at the cost of the run; None where nobody can.
         within: The caller's context: events come from the session's, which has no run.
     """
@@ -114,7 +113,6 @@ class ServerCall:
     turn: str = ""
     can_ask: bool = False
     reply: Mapping[str, Any] | None = None
-    reads_resource: bool = False
     sample: Sample | None = field(default=None, repr=False)
     within: Context = field(default_factory=copy_context, repr=False)
 

@@ -57,7 +57,6 @@ _KINDS: Final = {
     "confidential": "true or false",
     "auth": '"oauth", or an object with client_id, client_secret',
     "sampling": "true or false",
-    "resources": "true or false",
 }
 """The fields of an entry that take more than a plain text."""
 
@@ -147,9 +146,7 @@ class ServerConfig(BaseModel):
     origin: Annotated[dict[str, Origin], BeforeValidator(_read_by_tool)] = {}
     sinks: dict[str, tuple[str, ...]] = {}
     confidential: Annotated[bool, Field(strict=True)] = False
-    # Whether it may ask the graph's model during a call, and a model may read its resources.
-    sampling: Annotated[bool, Field(strict=True)] = False
-    resources: Annotated[bool, Field(strict=True)] = False
+    sampling: Annotated[bool, Field(strict=True)] = False  # it may ask the graph's model in a call
     problem: str = ""
     secrets: Secrets = Field(default_factory=Secrets, repr=False)
 

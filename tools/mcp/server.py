@@ -9,7 +9,7 @@ import contextvars
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -69,7 +69,6 @@ class Listing:
     config: ServerConfig
     tools: tuple[dict[str, Any], ...] = ()
     warning: str = ""
-    has_resources: bool = False  # which a model may read
 
 
 class Server:
@@ -149,9 +148,7 @@ class Server:
     async def _list_tools(self, connection: "Connection | None" = None) -> tuple[int, Listing]:
         if connection is not None:
             seen = self._changes
-            has_resources = self.config.resources and connection.has("resources")
-            tools = await connection.list_all("tools")
-            return seen, Listing(self.config, tools, has_resources=has_resources)
+            return seen, Listing(self.config, await connection.list_all("tools"))
         return await self.ask(self._list_tools)
 
     async def ask(self, act: "Callable[[Connection], Awaitable[T]]") -> T:
@@ -173,7 +170,7 @@ class Server:
         if warning != self.listing.warning:  # a program without a log of its own sees it on stderr
             log.warning("%s", warning)
         tools = () if words is _NO_LOGIN else self.listing.tools
-        return replace(self.listing, tools=tools, warning=warning)
+        return Listing(self.config, tools, warning)
 
     def is_retry_due(self, wait: float) -> bool:
         """Whether a failed server is tried again; never if its entry is wrong."""
@@ -242,8 +239,7 @@ class Server:
             if self.fresh_listing is None:
                 await self.load(connection=connection)
             offered = (tool.get("name") for tool in self.listing.tools)
-            known = self.listing.warning or call.reads_resource or call.name in offered
-            if not known:
+            if not self.listing.warning and call.name not in offered:
                 raise ToolGone(call.name)
             return await connection.call(call)
         finally:
@@ -349,28 +345,21 @@ class Servers:
         self._servers: dict[tuple[str, str | None], Server] = {}
 
     def find_known_listings(
-        self, user_id: str | None, names: Sequence[str] | None = None
+        self, user_id: str | None, names: Sequence[str]
     ) -> tuple[Listing, ...] | None:
-        """The listings of these servers, or all, if they are known and fresh; from any thread."""
-        named = self._configs if names is None else names
-        keys = (self._key(self._configs[name], user_id) for name in named)
+        """The listings of these servers, if they are known and fresh; from any thread."""
+        keys = (self._key(self._configs[name], user_id) for name in names)
         servers = [self._servers.get(key) for key in keys]
         due = self._retry_after
         known = [now for p in servers if p and (now := p.fresh_listing) and not p.is_retry_due(due)]
         return tuple(known) if len(known) == len(servers) else None
 
-    async def load_listings(
-        self, user_id: str | None, names: Sequence[str] | None = None
-    ) -> tuple[Listing, ...]:
-        """The listing of each of these servers, or of all, for this user.
-
-        None may take longer than its time to start.
+    async def load_listings(self, user_id: str | None, names: Sequence[str]) -> tuple[Listing, ...]:
+        """The listing of each of these servers; none may take longer than its time to start.
 
         A failed server is tried again in the background, a changed one is asked at once.
         """
-        servers = [
-            self.server(name, user_id) for name in (self._configs if names is None else names)
-        ]
+        servers = [self.server(name, user_id) for name in names]
         await asyncio.gather(*(server.load() for server in servers if server.fresh_listing is None))
         for server in servers:
             if server.is_retry_due(self._retry_after):

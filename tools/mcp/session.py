@@ -34,7 +34,7 @@ from .call import (
 )
 from .config import ServerConfig
 from .http_client import explain, http_session
-from .offers import Kind, list_pages, make_request
+from .offers import list_pages
 from .processes import PROCESS_LIMIT
 from .stdio import explain_start, last_line, stdio_session
 
@@ -260,24 +260,15 @@ class Connection:
         why = self._why()
         return self._config.mask(say("server_said", why=why, said=words) if words else why)
 
-    def has(self, kind: Kind) -> bool:
-        """Whether the server says that it has any of a kind; of tools it need not."""
+    async def list_all(self, kind: str) -> tuple[dict[str, Any], ...]:
+        """Ask for all of a kind; a ServerUnavailable where it refuses or is gone."""
         known = self._session.get_server_capabilities() if self._session else None
-        return kind == "tools" or getattr(known, kind, None) is not None
+        if kind != "tools" and not getattr(known, kind, None):
+            return ()
+        return await list_pages(kind, self._fetch, self._config)
 
-    async def list_all(self, kind: Kind) -> tuple[dict[str, Any], ...]:
-        """Ask for all of a kind; raises as `fetch` does."""
-        return await list_pages(kind, self._fetch, self._config) if self.has(kind) else ()
-
-    async def fetch(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask something that is no call.
-
-        Raises:
-            ServerUnavailable: The server refuses, or the connection ended before the answer.
-        """
-        return await self._fetch(make_request(method, params))
-
-    async def _fetch(self, request: Any) -> dict[str, Any]:
+    async def _fetch(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        request = types.ClientRequest.model_validate({"method": method, "params": params}).root
         try:
             answer: dict[str, Any] = await self._request(self._send(request))
         except McpError as error:

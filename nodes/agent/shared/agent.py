@@ -143,7 +143,7 @@ class Agent:
                 *own(),
                 *([delegate_to_agent(team), *build_background_tools(crew)] if team else []),
                 *build_memory_tools(),
-                *([ask_user(definition.questions)] if definition.questions else []),
+                *([ask_user()] if definition.questions else []),
                 complete,
             ]
 

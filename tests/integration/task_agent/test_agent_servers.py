@@ -13,7 +13,6 @@ from loopwright import (
     build_task_agent,
     open_durability,
 )
-from loopwright.prompts.agents import read_agent
 from support.mcp_servers import stdio
 from support.office import done, give
 from support.reacting import THREAD, said
@@ -55,7 +54,7 @@ def kept(tmp_path):
 def write_agent(folder, entry, more=""):
     """The file of an agent with a server, as Claude Code has it."""
     path = folder / "scout.md"
-    servers = json.dumps([{"desk": entry}, "github"])
+    servers = json.dumps({"desk": entry})
     path.write_text(
         f"---\nname: scout\ndescription: Looks.\ntools: nothing_else\nmcpServers: {servers}\n"
         f"{more}---\nI am scout.\n"
@@ -75,9 +74,6 @@ def test_the_servers_of_an_agents_file_are_that_agents_alone(kept, tmp_path):
     assert "'search'" in pair.results("chief")[0]
     assert pair.results("scout")[0] == "desk:lamp"
     assert pair.paid == [], "it is not among its tools"
-    assert any(
-        "github is a name alone" in text for text in read_agent(tmp_path / "scout.md").warnings
-    )
     assert outcome["answer"] == "It was found."
 
 

@@ -18,7 +18,7 @@ from support.patience import PATIENCE
 from support.reacting import THREAD, said
 from support.scripts import call
 
-ASKS = AgentDefinition(questions=3)
+ASKS = AgentDefinition(questions=True)
 IBAN, OTHER = "DE89370400440532013000", "FR1420041010050500013M02606"
 
 
@@ -71,12 +71,11 @@ def answer(graph, reply):
 
 
 def test_a_question_has_the_shape_of_all_others_and_takes_their_answers(kept):
-    """Words, choices, fields: answered by a word, by JSON, at the terminal, and not at all."""
-    fields = [{"name": "city"}, {"name": "nights", "type": "integer", "description": "how many"}]
+    """Words and choices: answered by a word, by JSON, at the terminal."""
     agent = Agent(
         kept,
         [ask("q1", question="Who is it for?")],
-        [ask("q2", choices=["tea", "coffee"]), ask("q3", question="Where to?", fields=fields)],
+        [ask("q2", choices=["tea", "coffee"]), ask("q3", question="Where to?")],
         done("Known."),
     )
     events = list(agent.graph.stream(said(), THREAD, stream_mode="custom"))
@@ -95,9 +94,8 @@ def test_a_question_has_the_shape_of_all_others_and_takes_their_answers(kept):
     answer(agent.graph, "beer")
     assert "'beer' is not one of" in question(agent.graph).value["description"]
     answer(agent.graph, reply)
-    assert "nights: how many (integer)" in question(agent.graph).value["description"]
-    result = answer(agent.graph, '{"city": "Bern", "nights": 2}')
-    assert agent.answers()[1:] == ["tea", '["Bern",2]']
+    result = answer(agent.graph, {"type": "edit", "args": {"answer": "Bern"}})
+    assert agent.answers()[1:] == ["tea", "Bern"]
     assert result["outcome"]["status"] == "complete"
 
 
@@ -113,22 +111,11 @@ def test_a_question_that_is_declined_does_not_end_the_work(reply, told, kept):
     assert told in agent.answers()[0]
 
 
-def test_no_agent_asks_for_ever_and_where_nobody_can_be_asked_it_goes_on(kept):
-    turns = [
-        [ask("a", question="1?"), ask("b", question="2?"), ask("c", question="3?")],
-        done("Tea was bought."),
-    ]
-    two = AgentDefinition(questions=2)
-    alone = Agent(kept, *turns, definition=two)
+def test_where_nobody_can_be_asked_an_agent_goes_on(kept):
+    alone = Agent(kept, [ask("a", question="1?"), ask("b", question="2?")], done("Tea was bought."))
     result = alone.graph.invoke(said(), THREAD, context=Context(interactive=False))
     assert result["outcome"]["answer"] == "Tea was bought."
     assert all("Nobody can answer" in text for text in alone.answers())
-    agent = Agent(kept, *turns, definition=two)
-    agent.graph.invoke(said(), THREAD)
-    answer(agent.graph, "one")
-    answer(agent.graph, "two")
-    assert sorted(agent.answers()[3:])[1:] == ["one", "two"]
-    assert "You have asked 2 times" in sorted(agent.answers()[3:])[0]
 
 
 def test_an_agent_without_the_option_is_offered_nothing_new(kept):
@@ -141,7 +128,7 @@ def test_an_answer_is_the_users_word_and_what_the_model_wrote_around_it_is_not(k
     """A model that has read a bill cannot make its IBAN the user's by the form of a question."""
     lies = [
         ask("l1", question=["no text", IBAN]),
-        ask("l2", fields=[{"name": IBAN}, {"name": "a", "description": IBAN}]),
+        ask("l2", question=f"Is it {IBAN}?"),
     ]
     agent = Agent(
         kept, [call("read_bill", number="17")], [ask()], [call("pay", iban=OTHER)],
@@ -150,7 +137,7 @@ def test_an_answer_is_the_users_word_and_what_the_model_wrote_around_it_is_not(k
     agent.graph.invoke(said("Pay bill 17."), THREAD)
     answer(agent.graph, f"To {OTHER}, please.")
     assert agent.paid == [OTHER], "the user has said it"
-    answer(agent.graph, f'{{"{IBAN}": "yes", "a": "yes"}}')
+    answer(agent.graph, "yes")
     assert [one["value"] for one in question(agent.graph).value["foreign"]] == [IBAN]
     assert agent.paid == [OTHER]
 
@@ -180,7 +167,7 @@ def test_sub_agents_ask_one_after_the_other_and_their_parent_knows_what_the_user
         right=[[ask(question="Right?")], done("Right is known.")],
         late=[[ask(question="Late?")], done("Late is known.")],
     )
-    more = {name: {"questions": 1} for name in ("left", "right", "late")}
+    more = {name: {"questions": True} for name in ("left", "right", "late")}
     graph = office.graph(kept, [pay], more, policy="allow")
     graph.invoke(said(), THREAD)
     asked = {one.value["description"]: one.id for one in graph.get_state(THREAD).interrupts}

@@ -98,9 +98,9 @@ def test_a_rule_about_origins_is_told_with_them():
     )
 
 
-def test_prompts_and_resources_of_servers_are_counted(lines, tmp_path):
+def test_tools_for_tasks_alone_are_told(lines, tmp_path):
     servers = {"library": stdio("library"), "gone": {"command": "nowhere"}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     _, told = lines(mcp=str(tmp_path / "mcp.json"))
-    assert "  ✓ library: 3 tools, 2 prompts, 1 resource" in told
-    assert any("not offered, as they run as MCP tasks alone: scan." in line for line in told)
+    assert "  ✓ library: 3 tools" in told
+    assert any("it runs as an MCP task alone" in line for line in told)

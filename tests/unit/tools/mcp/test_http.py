@@ -99,11 +99,11 @@ async def test_a_server_that_was_down_is_found_later_without_waiting_for_it():
     (config,) = read_servers({"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
     servers = Servers([config], retry_after=0)
     try:
-        (down,) = await await_in_background(servers.load_listings(None))
+        (down,) = await await_in_background(servers.load_listings(None, ["desk"]))
         assert "is not reachable" in down.warning
         with serving(port):
             for _ in range(3_000):
-                (found,) = await await_in_background(servers.load_listings(None))
+                (found,) = await await_in_background(servers.load_listings(None, ["desk"]))
                 if found.tools:
                     break
                 await asyncio.sleep(0.1)

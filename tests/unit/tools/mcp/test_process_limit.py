@@ -31,7 +31,7 @@ def boxed(**servers: Any) -> Toolbox:
 
 def held(box: Toolbox, user: str | None = None) -> Any:
     here = box._home.current_servers
-    return here and here.find_known_listings(user)
+    return here and here.find_known_listings(user, box.servers)
 
 
 async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_others(
