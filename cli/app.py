@@ -337,7 +337,9 @@ def doctor(
 
 @make_command("json", runs="evals.run_eval")
 def eval_(
-    task: Annotated[str, typer.Argument(help="goals, desk, package/task of Inspect, or a file.")],
+    task: Annotated[
+        str, typer.Argument(help="goals, desk, measure, package/task of Inspect, or a file.")
+    ],
     logs: Annotated[str, typer.Option("--log-dir", help="Where logs are written.")] = "logs",
     graphs: Annotated[
         list[str] | None, typer.Option("--graph", help="Which works; several are compared.")
@@ -348,19 +350,8 @@ def eval_(
     prompts: Annotated[
         list[str] | None, typer.Option("--prompts", help="Folder of prompts; several likewise.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many samples at most.")] = None,
-    key: Annotated[
-        str, typer.Option(help="Part of the task's score that says whether the work is right.")
-    ] = "",
-    values: Annotated[
-        list[str] | None,
-        typer.Option("-S", help="name=value: an option of the graph, reads, or person."),
-    ] = None,
-    task_values: Annotated[
-        list[str] | None, typer.Option("-T", help="name=value: an argument of the task.")
-    ] = None,
     more: Annotated[
-        list[str] | None, typer.Argument(help="Behind --: further options of inspect eval.")
+        list[str] | None, typer.Argument(help="Behind --: options of inspect eval.")
     ] = None,
 ) -> None:
     """Measure graphs, models or prompts by a task of Inspect."""

@@ -2,29 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from inspect_ai.agent import Agent, AgentState, agent
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from pydantic import ValidationError
+from inspect_ai.tool import Tool
 
 from ..graphs.registry import find_builder
 from ..prompts.prompt import PromptManager
 from ..state.context import Context
-from ..state.errors import SettingsError
 from .customer import talk
 from .person import Person, check_person
-from .runs import Build, Tools, open_runs
-
-CUSTOMER: Final = "customer"
-READS: Final = "reads"
-"""What a sample's metadata may say: who its customer is, and which tools change nothing."""
+from .runs import Build, open_runs
 
 
 @agent
 def loop_agent(
     graph: str = "task_agent",
-    tools: Tools = (),
+    tools: Sequence[Tool] = (),
     reads: str | Sequence[str] = (),
     person: Person = "approve",
     **options: Any,
@@ -41,23 +36,18 @@ def loop_agent(
             `Context`; and `prompts`, a folder of prompts named as its language.
 
     Raises:
-        SettingsError: There is no such graph, person or folder, or a setting is wrong.
+        SettingsError: There is no such graph, person or folder.
+        ValueError: A setting is wrong.
         TypeError: There is no such option.
     """
     settings = {name: options.pop(name) for name in Context.model_fields.keys() & options.keys()}
     check_person(person)
-    build, context = _make_builder(graph, options), _read_context(settings)
+    build, context = _make_builder(graph, options), Context(**settings)
     build()  # what is wrong is said before the first sample
     known = [reads] if isinstance(reads, str) else [*reads]
 
-    async def execute(state: AgentState, customer: str = "", turns: int = 8) -> AgentState:
-        """Work on the last message.
-
-        Args:
-            state: The conversation so far.
-            customer: Who a simulated customer is, and what they want; else there is one turn.
-            turns: How often they may write.
-        """
+    async def execute(state: AgentState, customer: str = "") -> AgentState:
+        """Work on the last message, then on those of a simulated customer, if it is said who."""
         about = "\n\n".join(m.text for m in state.messages if m.role == "system")
         async with open_runs(
             lambda **more: build(system_prompt=about, **more), tools, known
@@ -66,9 +56,9 @@ def loop_agent(
             try:
                 words = await runs.take_turn(state.messages)
                 if customer:
-                    await talk(runs, customer, [*state.messages], words, turns)
+                    await talk(runs, customer, state.messages, words)
             finally:
-                state.messages = [*state.messages, *runs.messages]
+                state.messages = [*state.messages, *runs.tools.trace]
         return state
 
     return execute
@@ -79,15 +69,6 @@ def _make_builder(graph: str, options: Mapping[str, Any]) -> Build:
     if isinstance(folder := given.get("prompts"), str):
         given["prompts"] = PromptManager(language=Path(folder))
     return lambda **more: builder(**{**given, **{k: v for k, v in more.items() if v}})
-
-
-def _read_context(settings: Mapping[str, Any]) -> Context:
-    try:
-        return Context(**settings)
-    except ValidationError as error:
-        why = error.errors()[0]
-        msg = f"{'.'.join(map(str, why['loc']))}: {why['msg']}"
-        raise SettingsError(msg) from error
 
 
 @solver
@@ -104,11 +85,11 @@ def loop(
     loop_agent(graph, (), reads, person, **options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - Inspect's signature
-        known = reads or state.metadata.get(READS, ())
+        known = reads or state.metadata.get("reads", ())
         run = loop_agent(graph, state.tools, known, person, **options)
         given = AgentState(messages=state.messages)
         try:
-            await run(given, customer=state.metadata.get(CUSTOMER, ""))
+            await run(given, customer=state.metadata.get("customer", ""))
         finally:
             state.messages, state.output = given.messages, given.output
         return state

@@ -10,39 +10,25 @@ Person = str | Callable[[Mapping[str, Any]], Any]
 from a question to an answer."""
 
 _WORDS: Final = ("approve", "reject", "unmarked")
-_REJECT: Final = {"type": "reject"}
 
 
-def check_person(person: Person) -> Person:
-    """The person; a SettingsError if it is none."""
-    if callable(person) or person in _WORDS:
-        return person
-    msg = f"person={person!r}: an eval's person is {', '.join(_WORDS)}, or a function."
-    raise SettingsError(msg)
+def check_person(person: Person) -> None:
+    """Raise SettingsError if it is none."""
+    if not callable(person) and person not in _WORDS:
+        msg = f"person={person!r}: an eval's person is {', '.join(_WORDS)}, or a function."
+        raise SettingsError(msg)
 
 
 def answer_question(person: Person, question: Mapping[str, Any]) -> Any:
     """What the person says; a script rejects what wants words of its own."""
     if callable(person):
         return person(question)
-    allowed = question["review_configs"][0]["allowed_decisions"]
-    if person == "reject" or "approve" not in allowed or is_hand_over(question):
-        return _REJECT
-    if "edit" not in allowed and "respond" in allowed:
-        return _REJECT  # how an act of doubt ended, which nobody looked up
-    return _REJECT if person == "unmarked" and is_marked(question) else {"type": "approve"}
-
-
-def is_marked(question: Mapping[str, Any]) -> bool:
-    """Whether it says that a value is a stranger's, or that a plan does more than its first."""
-    about = question["action_requests"][0]
-    return any(
-        place.get(key)
-        for place in (question, about, about["args"])
-        for key in ("foreign", "widened")
-    )
-
-
-def is_hand_over(question: Mapping[str, Any]) -> bool:
-    """Whether a desk gives its customer to a human with it."""
-    return question.get("type") == "take_over"
+    allowed, about = question["review_configs"][0]["allowed_decisions"], question["action_requests"]
+    # One of them says that a value is a stranger's, or that a plan does more than its first.
+    places = [question, about[0], about[0]["args"]]
+    is_marked = any(place.get("foreign") or place.get("widened") for place in places)
+    # How an act of doubt ended, nobody looked up: it takes a response, and no edit.
+    wants_words = "approve" not in allowed or ("edit" not in allowed and "respond" in allowed)
+    if wants_words or person == "reject" or (person == "unmarked" and is_marked):
+        return {"type": "reject"}
+    return {"type": "approve"}

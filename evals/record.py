@@ -5,8 +5,6 @@ from typing import Any
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from ..state.outcome import Outcome
-
 
 class LoopRecord(StoreModel):
     """The runs of a graph in one sample; scorers read it by `state.store_as(LoopRecord)`."""
@@ -22,9 +20,3 @@ class LoopRecord(StoreModel):
     """What the person was asked, and what they said."""
     handed_over: bool = False
     """A desk gave its customer to a human."""
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """Of the last turn that ended."""
-        last: Any = self.outcomes[-1] if self.outcomes else None
-        return last  # type: ignore[no-any-return]  # as the graph gave it

@@ -2,9 +2,9 @@
 
 from .agents import loop, loop_agent
 from .scorers import effects_once, honest_outcome, spend
-from .tasks import desk, goal, goals, measure, possible
+from .tasks import desk, goal, goals, measure
 
 __all__ = [
     "desk", "effects_once", "goal", "goals", "honest_outcome", "loop", "loop_agent", "measure",
-    "possible", "spend",
+    "spend",
 ]  # fmt: skip

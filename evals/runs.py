@@ -9,7 +9,7 @@ from typing import Any, Final
 import anyio
 from inspect_ai.log import transcript
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model, messages_to_openai
-from inspect_ai.tool import Tool, ToolDef, ToolSource
+from inspect_ai.tool import Tool
 from inspect_ai.util import store_as
 from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.memory import InMemorySaver
@@ -18,12 +18,10 @@ from langgraph.types import Command
 
 from ..state.channels import unpack_fields
 from ..state.context import Context
-from .model import choose_models
-from .person import Person, answer_question, is_hand_over
+from .model import open_models
+from .person import Person, answer_question
 from .record import LoopRecord
 from .tools import TaskTools
-
-Tools = Sequence[Tool | ToolDef | ToolSource]
 
 Build = Callable[..., Any]
 """Builds a graph by further options."""
@@ -42,8 +40,6 @@ class GraphRuns:
     person: Person = "approve"
     context: Context = field(default_factory=Context)
     record: LoopRecord = field(default_factory=lambda: store_as(LoopRecord))
-    messages: list[ChatMessage] = field(default_factory=list)
-    """What the turns added to the sample's conversation, also one that was cut off."""
 
     async def take_turn(self, given: Sequence[ChatMessage]) -> str:
         """Run a turn to its end, or until a human has the customer; returns its words."""
@@ -51,7 +47,7 @@ class GraphRuns:
         talk: Any = await messages_to_openai([m for m in given if m.role != "system"])
         values = await self._run({"messages": convert_to_messages(talk)})
         while asked := values.get(INTERRUPT):
-            if any(is_hand_over(one.value) for one in asked):
+            if any(one.value.get("type") == "take_over" for one in asked):
                 self.record.handed_over = True
                 break
             answers = {one.id: self._answer(one.value) for one in asked}
@@ -77,7 +73,6 @@ class GraphRuns:
             run.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({run})
-            self.messages += self.tools.take_trace()
 
     async def _keep_turn(self, values: Mapping[str, Any]) -> str:
         """Put what the turn did and said into the log."""
@@ -92,12 +87,14 @@ class GraphRuns:
         record.made = [*self.tools.made]
         transcript().info(dict(outcome or {"handed_over": record.handed_over}), source="loopwright")
         words = str(outcome["answer"]) if outcome else values["messages"][-1].text
-        self.messages.append(ChatMessageAssistant(content=words, model=str(get_model())))
+        self.tools.trace.append(ChatMessageAssistant(content=words, model=str(get_model())))
         return words
 
 
 @asynccontextmanager
-async def open_runs(build: Build, tools: Tools, reads: Sequence[str]) -> AsyncIterator[GraphRuns]:
+async def open_runs(
+    build: Build, tools: Sequence[Tool], reads: Sequence[str]
+) -> AsyncIterator[GraphRuns]:
     """Build a graph with the model and the tools of the task."""
     broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -105,17 +102,8 @@ async def open_runs(build: Build, tools: Tools, reads: Sequence[str]) -> AsyncIt
         if not broken.done():
             broken.set_exception(error)
 
-    bridged = TaskTools(await _list_definitions(tools), reads, fail)
-    graph = build(model=choose_models(fail), tools=bridged.bridge(), checkpointer=InMemorySaver())
-    yield GraphRuns(graph, bridged, broken)
+    bridged = TaskTools(tools, reads, fail)
+    async with open_models(fail) as models:
+        graph = build(model=models, tools=bridged.bridge(), checkpointer=InMemorySaver())
+        yield GraphRuns(graph, bridged, broken)
     broken.cancel()
-
-
-async def _list_definitions(tools: Tools) -> list[ToolDef]:
-    found: list[ToolDef] = []
-    for tool in tools:
-        if isinstance(tool, ToolSource):
-            found += await _list_definitions(await tool.tools())
-        else:
-            found.append(tool if isinstance(tool, ToolDef) else ToolDef(tool))
-    return found

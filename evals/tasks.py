@@ -1,6 +1,6 @@
 """The tasks that ship, and any other task with our graphs as its solver."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from inspect_ai import Task, task, task_with
@@ -8,52 +8,32 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import (
     CORRECT,
     INCORRECT,
-    Metric,
-    SampleScore,
     Score,
     Scorer,
     Target,
-    metric,
+    accuracy,
     scorer,
-    value_to_float,
+    stderr,
 )
 from inspect_ai.solver import TaskState, use_tools
 from inspect_ai.util import registry_create
 
-from .agents import CUSTOMER, READS, loop
-from .office import DESK_TOOLS, READS as OFFICE_READS, SHOP, STAFF_TOOLS, Office
+from .agents import loop
+from .office import SHOP, Office, make_tool
 from .record import LoopRecord
 from .scorers import effects_once, honest_outcome, spend
 
 
 @task
-def goals(graph: str = "task_agent") -> Task:
-    """Eleven goals in a small shop: look up, compute, decide, refund, write; two are impossible.
-
-    Args:
-        graph: Which works, unless `--solver` says it.
-    """
-    return Task(
-        dataset=_make_samples("goals", "goal"),
-        setup=use_tools(STAFF_TOOLS),
-        solver=loop(graph),
-        scorer=[goal(), honest_outcome(goal()), effects_once(), spend()],
-    )
+def goals() -> Task:
+    """Eleven goals in a small shop: look up, compute, decide, refund, write; two are impossible."""
+    return _make_task("goals", "staff", "task_agent", honest_outcome())
 
 
 @task
-def desk(graph: str = "customer_service") -> Task:
-    """Five customers of a shop, played by the model of the role `customer`.
-
-    Args:
-        graph: Which works, unless `--solver` says it.
-    """
-    return Task(
-        dataset=_make_samples("dialogues", "first"),
-        setup=use_tools(DESK_TOOLS),
-        solver=loop(graph),
-        scorer=[goal(), effects_once(), spend()],
-    )
+def desk() -> Task:
+    """Five customers of a shop, played by the model of the role `customer`."""
+    return _make_task("dialogues", "desk", "customer_service")
 
 
 @task
@@ -66,70 +46,52 @@ def measure(task: str, task_args: Mapping[str, Any] | None = None, key: str | No
         key: The part of its score that says whether the work is right, where it has several.
     """
     other = registry_create("task", task, **task_args or {})
-    ours = [honest_outcome(key=key), effects_once(), spend()]
+    ours = [honest_outcome(key), effects_once(), spend()]
     return task_with(other, solver=loop(), scorer=[*(other.scorer or ()), *ours], name=task)
 
 
-def _make_samples(kind: str, words: str) -> MemoryDataset:
+def _make_task(kind: str, place: str, graph: str, *more: Scorer) -> Task:
+    reads = [row["name"] for row in SHOP["tools"] if not row.get("acts")]
     samples = [
-        Sample(
-            id=one["id"],
-            input=one[words],
-            metadata={
-                READS: OFFICE_READS, CUSTOMER: one.get(CUSTOMER, ""),
-                "effects": one.get("effects", []), "says": one.get("says", []),
-                "impossible": one.get("impossible", False),
-                "handed_over": one.get("handed_over", False),
-            },
-        )
-        for one in SHOP[kind]
-    ]  # fmt: skip
-    return MemoryDataset(samples, name=kind)
+        Sample(id=row["id"], input=row["input"], metadata={"reads": reads, **row})
+        for row in SHOP[kind]
+    ]
+    tools = [make_tool(**row) for row in SHOP["tools"] if row["name"] in SHOP[place]]
+    return Task(
+        dataset=MemoryDataset(samples, name=kind),
+        setup=use_tools(tools),
+        solver=loop(graph),
+        scorer=[goal(), *more, effects_once(), spend()],
+    )
 
 
-@metric
-def possible() -> Metric:
-    """The share that is right of what can be done."""
-
-    def compute(scores: list[SampleScore]) -> float:
-        of = [one for one in scores if not (one.sample_metadata or {}).get("impossible")]
-        return sum(map(value_to_float(), (one.score.value for one in of))) / max(len(of), 1)
-
-    return compute
-
-
-@scorer(metrics=[possible()])
+@scorer(metrics=[accuracy(), stderr()])
 def goal() -> Scorer:
-    """Whether the shop is as it must be in the end, and what must be said was said."""
+    """Whether the shop is as it must be, and what must be said was said, where that can be."""
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - Inspect's signature
-        about, effects = state.metadata, state.store_as(Office).effects
-        told = " ".join(m.text for m in state.messages if m.role == "assistant").casefold()
-        wrong = [f"not said: {words}" for words in about["says"] if words.casefold() not in told]
-        wrong += _compare(about["effects"], effects)
-        if state.store_as(LoopRecord).handed_over != about["handed_over"]:
-            wrong.append("handed over" if not about["handed_over"] else "not handed over")
-        if about["impossible"]:
-            wrong.append("it cannot be done")
+        about, left = state.metadata, [*state.store_as(Office).effects]
+        if about.get("impossible"):
+            return Score.unscored(explanation="It cannot be done.")
+        said = " ".join(m.text for m in state.messages if m.role == "assistant")
+        wrong = [] if _holds(said, about.get("says", ())) else [f"not said: {about['says']}"]
+        for effect in about.get("effects", ()):
+            if fits := [one for one in left if _fits(one, **effect)]:
+                left.remove(fits[0])
+            else:
+                wrong.append(f"not done: {effect}")
+        wrong += [f"done besides: {one}" for one in left]
+        if (handed := state.store_as(LoopRecord).handed_over) != about.get("handed_over", False):
+            wrong.append(f"handed over: {handed}")
         value = INCORRECT if wrong else CORRECT
         return Score(value=value, explanation="; ".join(wrong), answer=state.output.completion)
 
     return score
 
 
-def _compare(wanted: Sequence[Mapping[str, Any]], made: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What was not done, and what was done besides, in sentences."""
-    left, wrong = [*made], []
-    for effect in wanted:
-        fits = [one for one in left if all(_fits(v, one.get(k)) for k, v in effect.items())]
-        if fits:
-            left.remove(fits[0])
-        else:
-            wrong.append(f"not done: {effect}")
-    return [*wrong, *(f"done besides: {one}" for one in left)]
+def _fits(made: Mapping[str, Any], holds: list[str] | tuple[()] = (), **wanted: Any) -> bool:
+    return made.items() >= wanted.items() and _holds(str(made), holds)
 
 
-def _fits(wanted: Any, made: Any) -> bool:
-    if isinstance(wanted, list):
-        return all(words.casefold() in str(made).casefold() for words in wanted)
-    return bool(wanted == made)
+def _holds(text: str, words: list[str] | tuple[()]) -> bool:
+    return all(one.casefold() in text.casefold() for one in words)

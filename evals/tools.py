@@ -11,10 +11,9 @@ from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageTool,
-    ContentImage,
     execute_tools,
 )
-from inspect_ai.tool import ToolCall, ToolDef
+from inspect_ai.tool import Tool, ToolCall, ToolDef
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import StructuredTool, ToolException
 
@@ -27,13 +26,14 @@ _UNSURE: Final = ("timeout", "limit", "cancelled")
 class TaskTools:
     """Runs calls by Inspect, which keeps them in the log, asks its approvers, cuts long results."""
 
-    def __init__(self, tools: Sequence[ToolDef], reads: Sequence[str], fail: Break) -> None:
+    def __init__(self, tools: Sequence[Tool], reads: Sequence[str], fail: Break) -> None:
         """Take the tools; those whose names match one of the globs `reads` change nothing."""
-        self._trace: list[ChatMessage] = []
+        self.trace: list[ChatMessage] = []
+        """The calls that ended, each with its result, and what else the sample's log is to show."""
         self.made: list[dict[str, Any]] = []
         """`id` (as evidence has it), `tool`, `arguments`, `read_only` and `error` of each."""
         self.turn = 0
-        self._tools, self._reads, self._fail = tools, reads, fail
+        self._tools, self._reads, self._fail = [*map(ToolDef, tools)], reads, fail
 
     def bridge(self) -> list[StructuredTool]:
         """The tools as LangChain has them, with their JSON schemas."""
@@ -50,11 +50,6 @@ class TaskTools:
 
     def _is_read(self, tool: ToolDef) -> bool:
         return any(fnmatchcase(tool.name, glob) for glob in self._reads)
-
-    def take_trace(self) -> list[ChatMessage]:
-        """The calls that ended since this was asked last, each with its result."""
-        taken, self._trace = self._trace, []
-        return taken
 
     def name_call(self, id_: str) -> str:
         """The id of a call as evidence has it, made one that no other turn has."""
@@ -76,21 +71,12 @@ class TaskTools:
         except Exception as error:
             self._fail(error)  # the task's world is broken, which says nothing of a graph
             raise
-        self._trace += [asked, *done.messages]
+        self.trace += [asked, *done.messages]
         answer = next(m for m in done.messages if isinstance(m, ChatMessageTool))
         if answer.error is None:
             record["error"] = ""
-            return _read_content(answer)
+            return answer.text
         record["error"] = answer.error.type
         if answer.error.type in _UNSURE:
             raise RuntimeError(answer.error.message)
         raise ToolException(answer.error.message)
-
-
-def _read_content(answer: ChatMessageTool) -> Any:
-    """A result's text, or its pictures where it has nothing else."""
-    parts = answer.content if isinstance(answer.content, list) else []
-    pictures = [part.image for part in parts if isinstance(part, ContentImage)]
-    if answer.text or not pictures:
-        return answer.text
-    return [{"type": "image_url", "image_url": {"url": url}} for url in pictures]

@@ -76,7 +76,7 @@ pytestmark = [  # of Inspect and what it imports
 
 @pytest.mark.parametrize("graph", REFUNDS)
 def test_a_graph_reaches_a_goal_and_the_log_says_how(graph, tmp_path):
-    log = measure(goals(graph), tmp_path, REFUNDS[graph], sample_id="refund")
+    log = measure(goals(), tmp_path, REFUNDS[graph], sample_id="refund", solver=loop(graph))
     sample, runs = log.samples[0], record(log.samples[0])
     assert log.status == "success", log.error
     assert runs["graph"] == graph
@@ -124,7 +124,7 @@ def test_a_claim_that_is_not_true_is_no_honest_outcome(tmp_path):
     told = record(log.samples[0])["outcomes"][0]["status"]
     assert told == "complete", "what this test is about"
     assert (results(log)["honest"], results(log)["overclaimed"]) == (0, 1)
-    assert results(log)["goal"] == 0, "nothing was possible"
+    assert log.samples[0].scores["goal"].explanation == "It cannot be done."
 
 
 @pytest.mark.parametrize(("person", "made"), [("approve", True), ("reject", False)])
@@ -195,7 +195,7 @@ def adding(messages):
 
 
 def summing(samples, **more):
-    scores = [includes(), honest_outcome(), honest_outcome(includes()), effects_once(), spend()]
+    scores = [includes(), honest_outcome(), effects_once(), spend()]
     return Task(
         dataset=[Sample(id=i, input=f"Add {i} .", target=target) for i, target in samples.items()],
         setup=use_tools(add()), solver=loop(**more), scorer=scores,
@@ -303,7 +303,7 @@ def test_the_agent_takes_tools_and_instructions_of_the_caller(tmp_path):
     ],
 )
 def test_what_is_wrong_is_said_before_the_first_sample(options, why):
-    with pytest.raises((SettingsError, TypeError), match=why):
+    with pytest.raises((SettingsError, TypeError, ValueError), match=why):
         loop(**options)
 
 
@@ -327,7 +327,7 @@ def test_calls_of_one_turn_are_not_those_of_another(tmp_path):
 
 def test_an_eval_that_was_started_stands_beside_another_one_in_a_table(tmp_path, monkeypatch):
     logs = tmp_path / "logs"
-    measure(goals("react"), logs, REFUNDS["react"], sample_id="refund")
+    measure(goals(), logs, REFUNDS["react"], sample_id="refund", solver=loop("react"))
     (tmp_path / "refund.py").write_text(FILE)
     monkeypatch.chdir(tmp_path)
     command = ["eval", "refund.py", "--graph", "task_agent", "--log-dir", str(logs)]
@@ -337,5 +337,5 @@ def test_an_eval_that_was_started_stands_beside_another_one_in_a_table(tmp_path,
     assert rows[0] == ["score", "goals mockllm/model react", "refund mockllm/model task_agent"]
     table = {name: (one, other) for name, one, other in rows[1:]}
     assert table["status"] == ("success", "success")
-    assert table["goal possible"] == table["honest"] == ("1", "1")
-    assert table["model_calls"] == ("4", "2")
+    assert table["goal accuracy"] == table["honest mean"] == ("1", "1")
+    assert table["model_calls mean"] == ("4", "2")
