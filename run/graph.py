@@ -1,7 +1,6 @@
 """The compiled graph. Its nodes are async; every method exists sync and async.
 
-Around each run it adapts sync-only savers, refuses threads of other graphs, locks the thread,
-updates old state, matches answers to questions and makes writes durable.
+Around each run it adapts savers, locks its own threads, updates their state, matches answers.
 """
 
 import os

@@ -68,10 +68,8 @@ class RunFacts:
     """A client of a server began it, so the words in its settings are the user's."""
     place: str = ""
     """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
-    role: str = ""
-    """The role that calls tools, if the graph has one only."""
-    model_turn: str = ""
-    """The id of the model turn in it, `<path>#<round>`, where the graph counts them so."""
+    role: str = ""  # that calls tools, if the graph has one only
+    model_turn: str = ""  # the id of the model turn in it, `<path>#<round>`, where it counts so
     fence: Fence | None = None
     """The fencing token of the locked thread; None if nobody else can run it."""
     stopped: Callable[[], bool] = lambda: False
@@ -142,8 +140,7 @@ class RunScope:
     """A question could be answered: somebody is there, and the run can be resumed."""
     notes: list[str] = field(default_factory=list)
     """What the outcome must warn of: the warnings told on the way."""
-    asides: list[Spend] = field(default_factory=list)
-    """What models were asked beside the node's own requests, such as for a server."""
+    asides: list[Spend] = field(default_factory=list)  # of requests for servers
     run: RunFacts = field(default_factory=RunFacts)
     around: Surroundings = field(default_factory=Surroundings)
 

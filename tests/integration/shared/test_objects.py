@@ -158,8 +158,8 @@ def test_the_model_is_told_of_what_cannot_be_read_and_the_run_goes_on(tmp_path):
     ("url", "why"),
     [
         (
-            "s3://bucket/results",
-            r"'s3://bucket/results' \(Install s3fs to access S3\): install",
+            "gcs://bucket/results",
+            r"'gcs://bucket/results' \(Please install gcsfs to access Google Storage\): install",
         ),
         ("nowhere://x", r"Protocol not known: nowhere"),
         ("file:///proc/nowhere", r"Long results cannot be kept in 'file:///proc/nowhere'.*reached"),
