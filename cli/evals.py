@@ -13,6 +13,8 @@ from .settings import Settings
 from .terminal import Code, Output
 from .threads import print_table
 
+Names = Sequence[str] | None
+
 _OURS: Final = {"goals": "task_agent", "desk": "customer_service", "measure": "task_agent"}
 """The tasks that ship, each with the graph that works unless another is named."""
 _NO_INSPECT: Final = (
@@ -21,12 +23,15 @@ _NO_INSPECT: Final = (
 )
 
 
-def run_eval(_: Settings, output: Output, task: str, logs: str, **options: Any) -> int:
+def run_eval(
+    _: Settings, output: Output, task: str, logs: str, graphs: Names, models: Names,
+    prompts: Names, more: Names,
+) -> int:  # fmt: skip
     """Start `inspect eval` for each graph and folder of prompts, then show what the logs say."""
     if find_spec("inspect_ai") is None:
         raise SettingsError(_NO_INSPECT)
     failed, before = False, {row["log"] for row in _read_rows(logs)}
-    for arguments in build_commands(task, logs, **options):
+    for arguments in build_commands(task, logs, graphs, models, prompts, more):
         command = [sys.executable, "-m", "inspect_ai", "eval", *arguments]
         shown = sys.stderr if output.json else None
         failed |= subprocess.run(command, check=False, stdout=shown).returncode != 0
@@ -43,9 +48,8 @@ def run_eval(_: Settings, output: Output, task: str, logs: str, **options: Any) 
 
 
 def build_commands(
-    task: str, logs: str, graphs: Sequence[str] | None = None,
-    models: Sequence[str] | None = None, prompts: Sequence[str] | None = None,
-    more: Sequence[str] | None = None,
+    task: str, logs: str, graphs: Names = None, models: Names = None, prompts: Names = None,
+    more: Names = None,
 ) -> Iterator[list[str]]:  # fmt: skip
     """The arguments of `inspect eval`, for each graph and folder of prompts."""
     for graph, folder in product(graphs or [_OURS.get(task, "task_agent")], prompts or [""]):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import sqlite3
+import sys
 import time
 import zlib
 from contextlib import closing
@@ -24,6 +25,7 @@ from loopwright import (
     PolicyTable,
     ScriptedModel,
     build_react,
+    command_hook,
     open_durability,
 )
 from loopwright.calls.toolbox import Toolbox
@@ -289,8 +291,17 @@ async def load_record(large, tmp_path):
         yield await words_of(graph.aget_state(THREAD))
 
 
+async def hear_hook(large, _):
+    command = [sys.executable, "-c", f"print('x' * {large.much})"]
+    graph = graph_of(hooks=[command_hook("BeforeAgent", command)], model=ScriptedModel([DONE]))
+    yield
+    state = await graph.ainvoke(said(), THREAD)
+    yield " ".join(state["outcome"]["warnings"])
+
+
 UI = build_routes("")
 PROBES = {
+    "hook": hear_hook,
     "input": give_input,
     "words": give_words,
     "answer": answer,
