@@ -51,6 +51,7 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel):
     source = wheel.parent / "clone"
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = [source / "__init__.py", source / "py.typed", source / "ui/entrypoint.js"]
+    files.append(source / "evals/shop.yaml")
     files += (source / "prompts").rglob("*.md")
     for room in ROOMS:
         files += (source / room).rglob("*.py")
