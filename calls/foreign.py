@@ -11,9 +11,9 @@ from ..policy.origins import ForeignValue, Origin, Origins, Reading
 from ..policy.values import is_link, is_plain, list_arguments, list_atoms, list_leaves
 from ..state.agent import DELEGATE, LOOK_AFTER, make_agent_path
 from ..state.calls import Evidence
-from ..text.canonical import canonical, shorten_text
+from ..text.canonical import shorten_text
 from ..text.sentences import say
-from ..tools.catalog import READ_RESULT, Catalog, CatalogTool
+from ..tools.catalog import READ_RESULT, CatalogTool
 from ..tools.python_tools import BUILT_IN
 from ..turn.chain import Chain, iter_readings
 from .call_records import PendingCall, update_call
@@ -43,7 +43,7 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
     was_tainted = outer.is_tainted or bool(getattr(chain.state, "read_foreign", False))
     brief = [] if was_tainted else chain.list_brief()
     drafts = [*chain.more, *outer.untainted_words, *brief]
-    readings = _list_descriptions(gate.catalog)
+    readings = [*gate.catalog.descriptions]
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
         if reading and record["tool"] == DELEGATE:
@@ -123,26 +123,6 @@ def _read_report(
     if is_typed and (was_tainted or is_earlier):
         return replace(reading, data=None, origin="suspect")
     return replace(reading, origin="foreign" if was_tainted else "trusted")
-
-
-def _list_descriptions(catalog: Catalog) -> list[Reading]:
-    """What servers say of their tools that nobody vouches for."""
-    return [
-        Reading(
-            tool.name,
-            "\n".join(
-                [
-                    tool.original,
-                    tool.description,
-                    canonical(tool.schema),
-                    canonical(tool.output),
-                ]
-            ),
-            origin="suspect",
-        )
-        for tool in catalog.tools.values()
-        if tool.server is not None and tool.origin != "trusted"
-    ]
 
 
 def mark_foreign(call: PendingCall, gate: "Gate") -> PendingCall:

@@ -58,7 +58,6 @@ class Gate:
     """The tables of the policy, if it has some."""
     traced: Origins | None = None
     """What the calls are made from, if it is known."""
-
     toolbox: Toolbox | None = None
     """What knows the tools of other agents, whose results are read here."""
 

@@ -129,10 +129,8 @@ async def _recall(
     args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
 ) -> ToolResult:
     """The nearest by meaning, where the store can tell; else the newest."""
-    (store, place), query = (
-        _open_place(own, given),
-        make_storable(str(args.get("query") or "")).strip(),
-    )
+    store, place = _open_place(own, given)
+    query = make_storable(str(args.get("query") or "")).strip()
     found = await store.asearch(place, query=query or None, limit=MOST_MEMORIES)
     found = [one for one in found if tuple(one.namespace) == place]
     near = [one for one in found if one.score is not None]

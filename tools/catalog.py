@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
-from ..policy.origins import Origin
+from ..policy.origins import Origin, Reading
 from ..state.context import DEFAULTS
 from ..state.history import ASKED
 from ..state.limits import explain_excess
@@ -188,6 +188,17 @@ class Catalog:
             return [tool.spec() for tool in [*own, *shown]]
         offered = [*self.tools.values(), *own]
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
+
+    @cached_property
+    def descriptions(self) -> list[Reading]:
+        """What servers say of their tools that nobody vouches for; models read it first."""
+        return [
+            Reading(tool.name, "\n".join([
+                tool.original, tool.description, canonical(tool.schema), canonical(tool.output),
+            ]), origin="suspect")
+            for tool in self.tools.values()
+            if tool.server is not None and tool.origin != "trusted"
+        ]  # fmt: skip
 
     @cached_property
     def _spare(self) -> dict[str, CatalogTool]:

@@ -1,8 +1,12 @@
 """Agents that are scripted by their own names, and what they say to each other."""
 
+import asyncio
 import json
 
+from langchain_core.tools import StructuredTool
+
 from loopwright import AgentDefinition, ScriptedModel, build_task_agent
+from support.patience import PATIENCE
 from support.scripts import call
 
 
@@ -16,6 +20,40 @@ def give(*names, **more):
         call("delegate_to_agent", f"d{i}", agent_name=name, objective=f"work {i} of {name}", **more)
         for i, name in enumerate(names)
     ]
+
+
+class Signs:
+    """Signs that agents give each other, and a pause: as functions, or as tools that only read."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def _of(self, name):
+        return self.seen.setdefault(name, asyncio.Event())
+
+    @property
+    def functions(self):
+        async def wait_for(sign: str) -> str:
+            """Wait for a sign."""
+            await asyncio.wait_for(self._of(sign).wait(), PATIENCE)
+            return f"there was {sign}"
+
+        async def show(sign: str) -> str:
+            """Show a sign."""
+            self._of(sign).set()
+            return f"shown {sign}"
+
+        async def pause() -> str:
+            """Wait until the others rest."""
+            await asyncio.sleep(0.5)
+            return "rested"
+
+        return [wait_for, show, pause]
+
+    @property
+    def tools(self):
+        hints = {"readOnlyHint": True, "repeatable": True}
+        return [StructuredTool.from_function(coroutine=t, metadata=hints) for t in self.functions]
 
 
 class Office:

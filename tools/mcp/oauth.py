@@ -211,9 +211,8 @@ class UserLogin:
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep the context, which has them, too."""
-        tokens.refresh_token = (
-            tokens.refresh_token or self._refresh_token or None
-        )  # it is still good
+        # Without a new one the old one is still good.
+        tokens.refresh_token = tokens.refresh_token or self._refresh_token or None
         kept = _Kept.model_validate(self._context)
         self._learn_secrets(kept)
         async with self._lock:

@@ -1,7 +1,5 @@
 """Sub-agents in the background: they work beside their parent, and nothing of them is lost."""
 
-import asyncio
-
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.types import Command
@@ -9,33 +7,10 @@ from langgraph.types import Command
 from loopwright import open_durability
 from loopwright.state.channels import unpack_fields
 from support import background_killed, killed
-from support.office import Office, done, give, notebook, told_to
+from support.office import Office, Signs, done, give, notebook, told_to
 from support.patience import PATIENCE
 from support.reacting import THREAD, said
 from support.scripts import call
-
-
-class Signs:
-    """Tools that wait for each other, whoever calls them."""
-
-    def __init__(self):
-        self.seen = {}
-
-    def _of(self, name):
-        return self.seen.setdefault(name, asyncio.Event())
-
-    def tools(self):
-        async def wait_for(sign: str) -> str:
-            """Wait for a sign."""
-            await asyncio.wait_for(self._of(sign).wait(), PATIENCE)
-            return f"there was {sign}"
-
-        async def show(sign: str) -> str:
-            """Show a sign."""
-            self._of(sign).set()
-            return f"shown {sign}"
-
-        return [wait_for, show]
 
 
 def later(*names):
@@ -69,7 +44,7 @@ def test_an_agent_in_the_background_and_its_parent_wait_for_each_other(tmp_path)
         done("The scout is back."),
     ]
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, scout=scout).graph(kept, signs.tools())
+        graph = Office(chief=chief, scout=scout).graph(kept, signs.functions)
         result = graph.invoke(said(), THREAD)
     outcome = result["outcome"]
     assert (outcome["status"], outcome["answer"]) == ("complete", "All is known."), outcome

@@ -1,6 +1,5 @@
 """An agent looks after those in the background: it lists, reads, steers and cancels them."""
 
-import asyncio
 import json
 
 import pytest
@@ -9,7 +8,7 @@ from langchain_core.tools import StructuredTool
 from loopwright import open_durability
 from loopwright.state.channels import unpack_fields
 from support import killed, ordering_killed
-from support.office import Office, done, give, notebook
+from support.office import Office, Signs, done, give, notebook
 from support.patience import PATIENCE
 from support.reacting import THREAD, said
 from support.scripts import call
@@ -22,37 +21,6 @@ SCOUT = "agent/scout.1.0"
 def kept(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
         yield durability
-
-
-class Signs:
-    """Signs that agents give each other, and a pause."""
-
-    def __init__(self):
-        self.seen = {}
-
-    def _of(self, name):
-        return self.seen.setdefault(name, asyncio.Event())
-
-    @property
-    def tools(self):
-        async def wait_for(sign: str) -> str:
-            """Wait for a sign."""
-            await asyncio.wait_for(self._of(sign).wait(), PATIENCE)
-            return f"there was {sign}"
-
-        async def show(sign: str) -> str:
-            """Show a sign."""
-            self._of(sign).set()
-            return f"shown {sign}"
-
-        async def pause() -> str:
-            """Wait until the others rest."""
-            await asyncio.sleep(0.5)
-            return "rested"
-
-        tools = (wait_for, show, pause)
-        hints = {"readOnlyHint": True, "repeatable": True}
-        return [StructuredTool.from_function(coroutine=t, metadata=hints) for t in tools]
 
 
 def order(id_="o", /, **args):
