@@ -1,5 +1,6 @@
 """Values of a call that a stranger may have written: found at the gate, and put to a human."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from ..policy.origins import ForeignValue, Origin, Origins, Reading
 from ..policy.values import is_link, is_plain, list_arguments, list_atoms, list_leaves
 from ..state.agent import DELEGATE, LOOK_AFTER, make_agent_path
 from ..state.calls import Evidence
-from ..text.canonical import shorten_text
+from ..text.canonical import canonical, shorten_text
 from ..text.sentences import say
 from ..tools.catalog import READ_RESULT, CatalogTool
 from ..tools.python_tools import BUILT_IN
@@ -72,33 +73,43 @@ def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
         return read_memories(record, is_own=bool(tool or record.get("own")))
     if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in _TELLS_WORDS)):
         return None
-    made = make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
-    if tool is None and box and box.has_inner_servers:  # another agent's, not known yet
-        made = replace(made, origin="foreign")
+    made = make_tool_reading(
+        tool, record["result"], arguments=record["arguments"], gate=gate,
+        message=record["id"].rpartition(".")[0],
+    )  # fmt: skip
     if tool and tool.name == LOOK_AFTER and made.data is not None:  # nobody's words are in it
         return None
-    return replace(made, message=record["id"].rpartition(".")[0])
+    unknown = tool is None and box and box.has_inner_servers  # another agent's, not known yet
+    return replace(made, origin="foreign") if unknown else made
 
 
 def make_tool_reading(
-    tool: CatalogTool | None, text: str, *, gate: "Gate", arguments: Any = None
+    tool: CatalogTool | None, text: str, *, gate: "Gate", arguments: Any = None, message: str = ""
 ) -> Reading:
     """A result as one that is read; JSON is a record, all else is prose."""
     name, origin = (tool.name, find_origin(tool, gate.policy)) if tool else ("", "")
-    data = _read_text("{}" if text == say("no_output") else text)
-    return Reading(
-        name, text, data, origin, arguments,
+    return _read_result(
+        name, text, origin, canonical(arguments), message, is_empty=text == say("no_output"),
         full_name=f"{tool.server}/{tool.original}" if tool and tool.server else "",
         confidential=bool(tool and tool.confidential),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=512)
-def _read_text(text: str) -> Any:
-    """The data of a result, None of prose. Read at every call."""
-    data = parse_json(text)
-    one = [text] if is_plain(text) else None
-    return data if isinstance(data, dict | list) else one
+def _read_result(
+    name: str, text: str, origin: Origin, arguments: str, message: str, *, is_empty: bool,
+    full_name: str, confidential: bool,
+) -> Reading:  # fmt: skip
+    """The reading, with what is found in it: each call of a turn is judged by all results before.
+
+    Equal ones are one. `arguments` are JSON.
+    """
+    data = {} if is_empty else parse_json(text)
+    if not isinstance(data, dict | list):
+        data = [text] if is_plain(text) else None
+    return Reading(
+        name, text, data, origin, json.loads(arguments), full_name, confidential, message
+    )  # fmt: skip
 
 
 def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
