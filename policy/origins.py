@@ -32,6 +32,7 @@ from .values import (
     is_named,
     is_plain,
     is_short,
+    is_value,
     list_arguments,
     list_atoms,
     list_leaves,
@@ -228,6 +229,11 @@ class Origins:
         return self.was_tainted or any(reading.is_foreign for reading in self.readings)
 
     @cached_property
+    def _tells_short_values(self) -> bool:
+        """Whether more may be foreign than long parts of records."""
+        return self.is_tainted or any(one.origin == "suspect" for one in self.readings)
+
+    @cached_property
     def untainted_words(self) -> list[str]:
         """What models wrote that had read nothing foreign yet."""
         texts, tainted = [*self.drafts], ""
@@ -262,9 +268,8 @@ class Origins:
     def _list_things(self, args: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         """All that arguments name, each with its path and the value in which it stands."""
         for path, value in list_arguments(args):
-            whole = self.strict or (
-                is_short(value) and spell_alike(value) in self._knowledge.fields
-            )
+            is_content = not is_value(value) and is_short(value)
+            whole = self.strict or (is_content and spell_alike(value) in self._knowledge.fields)
             for atom in dict.fromkeys(list_atoms(value, whole=whole)):
                 yield path, atom, str(value)
 
@@ -288,7 +293,7 @@ class Origins:
         names of choices and limits are its own. No draft makes known what a suspect names. In
         records of values alone a long part of a field may be what somebody hid there.
         """
-        if self._is_known(path, atom):
+        if not (self._tells_short_values or is_long(atom)) or self._is_known(path, atom):
             return None
         drafted = self._drafts.hold(atom)
         for one in reversed(self.readings):
