@@ -5,7 +5,7 @@ what the state keeps of an answered one.
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, cast
@@ -281,7 +281,7 @@ class Call:
         nobody = why == NOT_INTERACTIVE
         why = say("nobody_to_approve") if nobody else why.rstrip(".")
         if nobody and (found := self.pending.get("foreign")):
-            why += f" ({say('foreign_values', names=', '.join({one['path']: 0 for one in found}))})"
+            why += f" ({name_foreign(found)})"
         told = say("refused_call", why=why, advice=say("report_it"))
         reason: Reason = "not_interactive" if nobody else "denied"
         self.answer(say("call_ended_so", why=why), "cancelled", reason, to_model=told)
@@ -341,6 +341,12 @@ async def emit_waiting(scope: RunScope, call: Call) -> None:
         message=f"The call of {pending['name']} {asked}: {pending['reason']}",
         details={"id": pending["id"], "tool_name": pending["name"], "tool_input": pending["args"]},
     )  # fmt: skip
+
+
+def name_foreign(found: Sequence[ForeignValue]) -> str:
+    """Which values of a call are a stranger's, or, of none by name, that one decided on it."""
+    names = ", ".join(dict.fromkeys(one["path"] for one in found if one["path"]))
+    return say("foreign_values", names=names) if names else say("foreign_turn")
 
 
 def tell_end(call: Call) -> None:

@@ -17,7 +17,7 @@ from ..text.sentences import say
 from ..tools.catalog import READ_RESULT, CatalogTool
 from ..tools.python_tools import BUILT_IN
 from ..turn.chain import Chain, iter_readings
-from .call_records import PendingCall, update_call
+from .call_records import PendingCall, name_foreign, update_call
 from .memories import RECALL_MEMORIES, REMEMBER, read_memories
 from .policy import NOT_INTERACTIVE, Policy
 from .results import parse_json
@@ -144,9 +144,8 @@ def mark_foreign(call: PendingCall, gate: "Gate") -> PendingCall:
     call = update_call(call, foreign=found)
     if not (gate.scope.can_ask and gate.scope.context.interactive):
         return update_call(call, action="deny", reason=NOT_INTERACTIVE)
-    names = ", ".join(dict.fromkeys(one["path"] for one in found))
     asked = [call["reason"]] if call["action"] == "ask" else []
-    reason = "; ".join([say("foreign_values", names=names), *asked])
+    reason = "; ".join([name_foreign(found), *asked])
     return update_call(call, action="ask", reason=reason)
 
 
@@ -175,11 +174,12 @@ def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
     # A step was decided on when it was planned, by a planner that may have read nothing.
     strict = gate.policy.foreign == "strict" and (gate.traced is None or gate.origins.was_tainted)
     found = [*gate.origins.control, *_list_unlifted(call, tool, gate)]
-    read = [one for one in gate.origins.readings if one.is_foreign]
-    if found or not strict or tool.read_only or not read:
+    if found or not strict or tool.read_only or not gate.origins.is_tainted:
         return found
-    quote = " ".join(read[-1].text.split())[:80]  # a model decided once it had read that
-    return [ForeignValue(path="", value="", tool=read[-1].tool, line=1, quote=quote)]
+    read = [one for one in gate.origins.readings if one.is_foreign]  # none: in an earlier turn
+    tool_name, text = (read[-1].tool, read[-1].text) if read else ("", "…")
+    quote = " ".join(text.split())[:80]
+    return [ForeignValue(path="", value="", tool=tool_name, line=0, quote=quote)]
 
 
 def _list_unlifted(call: PendingCall, tool: CatalogTool, gate: "Gate") -> list[ForeignValue]:
@@ -263,6 +263,8 @@ def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:
 def _name_sentence(one: Mapping[str, Any]) -> str:
     if one.get("confidential"):
         return "confidential_value"
+    if not one["path"]:
+        return "foreign_read"
     if not one["tool"]:
         return "foreign_value_of_nobody"
     return "foreign_value" if one["line"] else "foreign_control"

@@ -31,6 +31,7 @@ from loopwright import (
 from loopwright.graphs.options import BuildOptions
 from loopwright.policy.desk.company import Company
 from loopwright.state.channels import unpack_fields
+from loopwright.text.sentences import say
 
 from . import minds
 from .cases import Case, JsonObject, breaches, foreign_arguments
@@ -240,7 +241,9 @@ def read_question(value: Mapping[str, Any]) -> Question:
     paths = tuple(str(one.get("path", "")) for one in foreign if isinstance(one, dict))
     tool, args = (about["name"], about["args"]) if is_call else ("", {})
     if about["name"] == "take_over":  # a colleague reads why in words, one line for each value
-        paths = tuple(re.findall(r"^`([^`]+)`", str(about["args"].get("why")), re.MULTILINE))
+        why = str(about["args"].get("why"))
+        paths = tuple(re.findall(r"^`([^`]+)`", why, re.MULTILINE))
+        foreign = foreign or say("foreign_read", quote="").rstrip('"') in why
     return Question(tool, args, paths, marked=bool(foreign or widened or paths))
 
 

@@ -68,8 +68,9 @@ def test_nor_by_default_whether_somebody_can_be_asked_or_not(graph: str, setting
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_under_strict_whole_fields_do_not_either(graph: str) -> None:
-    assert_none(list_broken(graph, "strict", WHOLE_FIELDS))
+def test_under_strict_no_whole_field_and_no_other_act_does_either(graph: str) -> None:
+    acts = [case for case in OTHERS if case not in BY_VALUES]
+    assert_none(list_broken(graph, "strict", [*WHOLE_FIELDS, *acts]))
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
