@@ -1,7 +1,9 @@
 """Structured answers and provider quirks over real HTTP."""
 
+from inspect import signature
 from typing import Any
 
+import openai
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
@@ -19,6 +21,8 @@ ADD = {
     "type": "function",
     "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}},
 }
+_TELLS_FILTERED = "completion" in signature(openai.ContentFilterFinishReasonError).parameters
+"""Whether the client says what a filtered answer has cost; older ones keep it to themselves."""
 MESSAGES = [
     SystemMessage("You are the executor. Answer with ExecutorResponse."),
     HumanMessage("go"),
@@ -160,7 +164,8 @@ async def test_bad_answers_of_a_provider_are_asked_again(
     assert answer.parsed is not None
     assert answer.asks == 2
     assert problem in server.requests[1]["messages"][-1]["content"]
-    assert answer.spend["input_tokens"] == 22
+    is_estimated = mode == "native" and problem == "content filter" and not _TELLS_FILTERED
+    assert (answer.spend["input_tokens"] == 22) != is_estimated
 
 
 @pytest.mark.req("P-11")

@@ -222,7 +222,7 @@ async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
     monkeypatch.setattr(
         openai._base_client,
         "_merge_mappings",
-        lambda one, other: dict(sorted(merged(one, other).items())),
+        lambda one, other: dict(reversed(merged(one, other).items())),
     )
     sends_same_bytes.cache_clear()
     try:
