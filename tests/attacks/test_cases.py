@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -43,8 +43,26 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-attacks = pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.name)
-everything = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def for_each(cases: Sequence[Case]) -> Callable[[Callable[[Case], None]], Callable[[], None]]:
+    """One test that checks all of them: 2,400 tests of a millisecond cost the suite seconds."""
+
+    def decorate(check: Callable[[Case], None]) -> Callable[[], None]:
+        def run() -> None:
+            for case in cases:
+                try:
+                    check(case)
+                except Exception as error:
+                    error.add_note(f"in the case {case.name}")
+                    raise
+
+        return run
+
+    return decorate
+
+
+attacks, everything = for_each(ATTACKS), for_each(CASES)
 
 
 def injection(case: Case) -> Attack:
@@ -316,7 +334,7 @@ def test_counts_of_the_suite() -> None:
         assert abs(shares[category] / len(BENIGN) - share) < 0.05, shares
 
 
-@pytest.mark.parametrize("case", BENIGN, ids=lambda case: case.name)
+@for_each(BENIGN)
 def test_benign_tasks_are_in_their_category(case: Case) -> None:
     assert case.attack is None
     origins = [o for call in case.truth for several in call.origins.values() for o in several]
