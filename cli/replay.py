@@ -1,8 +1,8 @@
 """`replay`: the runs of a recorded thread once more, in a database that is thrown away."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from difflib import unified_diff
+from itertools import groupby
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ..run.on_record import RUN, read_input
 from ..state.context import Context
 from ..state.errors import LoopwrightError, SettingsError, read_variable
 from ..store.base.recordings import Recordings
-from ..store.durability import open_durability
+from ..store.durability import Durability, open_durability
 from ..text.canonical import canonical, plural
 from .agents import Graph, select_agent
 from .run import build_named_graph
@@ -31,7 +31,7 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
         msg = "Name the folder of recordings with --record, or set LOOPWRIGHT_RECORD."
         raise SettingsError(msg)
     recordings, name = Recordings(folder), check_thread_id(thread)
-    every = [record for _, record in recordings.read(RUN) if not record.get("refused")]
+    every = [*recordings.read(RUN)]
     if not (runs := [run for run in every if run["thread"] == name]):
         known = ", ".join(sorted({run["thread"] for run in every})) or "none"
         msg = f"No run of {name!r} is on record in {recordings.folder}; threads there: {known}."
@@ -42,8 +42,8 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
     tape = ReplayTape(recordings, name)
     answers, results = len(tape.model.list_unused()), len(tape.calls)
     with use_tape(tape), TemporaryDirectory() as place:
-        player = _Player(settings, output, tape, f"sqlite:///{place}/threads.db")
-        differences = player.play(runs)
+        player = _Player(settings, output, tape)
+        differences = player.play(runs, f"sqlite:///{place}/threads.db")
     about = (
         f"{name}: {plural(len(runs), 'run')}, {plural(answers, 'model answer')} and "
         f"{plural(results, 'tool result')} on record; no model and no tool was called."
@@ -59,29 +59,28 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
 class _Player:
     """Plays runs one after another, each in the process it had: a new graph for a new one."""
 
-    def __init__(self, settings: Settings, output: Output, tape: ReplayTape, url: str) -> None:
-        self._settings, self._output, self._tape, self._url = settings, output, tape, url
+    def __init__(self, settings: Settings, output: Output, tape: ReplayTape) -> None:
+        self._settings, self._output, self._tape = settings, output, tape
         self._asked: list[str] = []
+        """The ids of the last run's questions, as they are on record."""
 
-    def play(self, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Play them up to the first that differs; what differs, in words."""
-        with ExitStack() as opened:
-            process, graph = "", None
-            for number, run in enumerate(runs, start=1):
-                if graph is None or run["process"] != process:
-                    opened.close()
-                    process, graph = run["process"], self._build(run, opened)
-                if differences := [*self._play_run(graph, run)]:
-                    return [f"Run {number} of {len(runs)} is otherwise.", *differences]
+    def play(self, runs: Sequence[Mapping[str, Any]], url: str) -> list[str]:
+        """Play them in this database, up to the first that differs; what differs, in words."""
+        numbered = enumerate(runs, start=1)
+        for _, together in groupby(numbered, key=lambda one: one[1]["process"]):
+            with open_durability(url) as durability:
+                graph = None
+                for number, run in together:
+                    graph = graph or self._build(run, durability)
+                    if differences := [*self._play_run(graph, run)]:
+                        return [f"Run {number} of {len(runs)} is otherwise.", *differences]
         left = [show_call(call) for call in self._tape.calls]
-        left = ["These calls were not made again:", *left] if left else []
-        unused = [f"- {name}" for name in self._tape.model.list_unused()]
-        return left + (["These model answers were not asked for again:", *unused] if unused else [])
+        left += [f"- model answer {name}" for name in self._tape.model.list_unused()]
+        return ["This was not asked for again:", *left] if left else []
 
-    def _build(self, run: Mapping[str, Any], opened: ExitStack) -> Graph:
+    def _build(self, run: Mapping[str, Any], durability: Durability) -> Graph:
         context = Context.model_validate(run["context"])
         agent = select_agent(self._settings, self._output, run["graph"])
-        durability = opened.enter_context(open_durability(self._url))
         return build_named_graph(self._settings, run["graph"], context, durability, agent)[0]
 
     def _play_run(self, graph: Graph, run: Mapping[str, Any]) -> Iterator[str]:

@@ -84,8 +84,8 @@ class ReplayTape:
     def __init__(self, recordings: Recordings, thread: str) -> None:
         """Read the recordings."""
         self.model = ReplayModel(recordings.folder, thread=thread)
-        self._servers = {record["server"]: record for _, record in recordings.read(_SERVER)}
-        self.calls = [r for _, r in recordings.read(_CALL) if r["thread"] == thread]
+        self._servers = {record["server"]: record for record in recordings.read(_SERVER)}
+        self.calls = [r for r in recordings.read(_CALL) if r["thread"] == thread]
 
     def wrap_model(self, _: Callable[[], Any]) -> ReplayModel:
         """The recorded answers."""

@@ -100,7 +100,7 @@ class StreamCollector(AsyncCallbackHandler):
         content = _drop_half_characters(message.content)
         if content != message.content:
             message = message.model_copy(update={"content": content})
-        return _read_calls(message, [piece for piece in self.pieces if piece.tool_call_chunks])
+        return read_calls(message, self.pieces)
 
 
 def _drop_half_characters(content: Any) -> Any:
@@ -115,13 +115,13 @@ def _drop_half_characters(content: Any) -> Any:
     return content
 
 
-def _read_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
+def read_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
     """The message; a call is invalid if its text leaves in doubt what its arguments are.
 
     LangChain joins the chunks of a stream to a message that no longer has the text of the
     arguments, only what its parser made of it; that parser closes what was cut.
     """
-    pieces = _list_pieces(message, chunks)
+    pieces = _list_pieces(message, [chunk for chunk in chunks if chunk.tool_call_chunks])
     calls: list[ToolCall] = [] if pieces else [*message.tool_calls]
     broken: list[InvalidToolCall] = []
     sent: Sequence[Any] = pieces or message.invalid_tool_calls

@@ -21,13 +21,18 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from ..state.context import Context
 from ..state.roles import ROLE_METADATA
 from ..store.base.recordings import Recordings
-from ..text.loose_json import read_arguments
+from .call import read_calls
 from .choice import Models, name_of
 from .refusals import delay_before, status_of
 
 MODEL: Final = "model"
 _CALLS: Final = ("tool_calls", "invalid_tool_calls")
 _ANSWER: Final = ("content", *_CALLS, "usage_metadata", "additional_kwargs")
+_REQUEST: Final[Any] = {
+    **dict.fromkeys(("type", "content", "name", "status"), True),
+    **{key: {"__all__": {"name", "args"}} for key in _CALLS},
+}
+"""What a provider reads of a message, but for ids: runs make some of them anew."""
 
 
 def record_model(model: str | BaseChatModel, folder: str | Path) -> BaseChatModel:
@@ -77,10 +82,11 @@ class _Recorder(AsyncCallbackHandler):
     async def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         record, pieces = self._asked.pop(run_id)
         first: Any = response.generations[0][0]
-        message = AIMessageChunk(content="") + pieces if pieces else first.message
+        message = read_calls(first.message, pieces)
+        answer = {name: getattr(message, name) for name in _ANSWER}
         about = {**(response.llm_output or {}), **(first.generation_info or {})}
-        record |= {"answer": _spell_answer(message, about)}
-        await asyncio.to_thread(self._kept.save, MODEL, record)
+        answer["response_metadata"] = {**about, **message.response_metadata}
+        await asyncio.to_thread(self._kept.save, MODEL, record | {"answer": answer})
 
     async def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         record, _pieces = self._asked.pop(run_id)
@@ -111,38 +117,16 @@ def _spell_tool(tool: Any) -> dict[str, Any]:
 
 
 def _spell_message(message: BaseMessage) -> dict[str, Any]:
-    """What a provider reads of a message, but for ids: runs make some of them anew."""
-    content = message.content
-    if not isinstance(content, str):
-        content = [_spell_block(block) for block in content]
-    shown: dict[str, Any] = {"type": message.type, "content": content}
-    if name := getattr(message, "name", None):
-        shown["name"] = name
-    if calls := [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]:
-        shown["tool_calls"] = [{key: c[key] for key in ("name", "args")} for c in calls]
-    if status := getattr(message, "status", None):
-        shown["status"] = status
-    return shown
+    spelled = message.model_dump(include=_REQUEST, exclude_none=True)
+    if not isinstance(message.content, str):
+        spelled["content"] = [*map(_spell_block, message.content)]
+    return spelled
 
 
 def _spell_block(block: Any) -> Any:
     """An image as LangChain spells it for listeners, anything else as it is."""
     image = isinstance(block, dict) and block.get("type") == "image"
     return convert_to_openai_image_block(block) if image and is_data_content_block(block) else block
-
-
-def _spell_answer(message: Any, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an answer; calls that were streamed are read as strictly as graphs do."""
-    answer = {name: getattr(message, name) for name in _ANSWER}
-    answer["response_metadata"] = {**about, **message.response_metadata}
-    if streamed := getattr(message, "tool_call_chunks", ()):
-        answer |= {kind: [] for kind in _CALLS}
-        for call in streamed:
-            args, problem = read_arguments(call["args"] or "")
-            shown = call["args"] or "" if problem else args
-            told = {"name": call["name"] or "", "args": shown, "id": call["id"]}
-            answer[_CALLS[bool(problem)]].append(told)
-    return answer
 
 
 def _spell_error(error: Exception) -> dict[str, Any]:

@@ -59,8 +59,8 @@ class ReplayModel(ScriptedModel):
         """Read the recordings, of one thread if it is named."""
         super().__init__((), **kwargs)
         self._known = [
-            {**record, "file": path.name, "key": _key_of(record)}
-            for path, record in Recordings(folder).read(MODEL)
+            {**record, "key": _key_of(record)}
+            for record in Recordings(folder).read(MODEL)
             if thread in ("", record["thread"])
         ]
         # What a thread asked again after a crash had its first answers lost.
@@ -107,19 +107,13 @@ def _explain_unknown(asked: Mapping[str, Any], key: str, known: Sequence[Any]) -
     if any(record["key"] == key for record in known):
         return f"{whose} asked the same again, which was not recorded so often."
     now = _list_lines(asked)
-    nearest = max(
-        (_list_lines(record) for record in known if record["role"] == asked["role"]),
-        key=lambda lines: difflib.SequenceMatcher(None, lines, now, autojunk=False).ratio(),
-        default=[],
-    )
-    diff = difflib.unified_diff(nearest, now, "recorded", "now", lineterm="")
+    alike = [_list_lines(record) for record in known if record["role"] == asked["role"]]
+    nearest: Any = difflib.get_close_matches(now, alike, 1, cutoff=0) or [[]]
+    diff = difflib.unified_diff(nearest[0], now, "recorded", "now", lineterm="")
     return "\n".join([f"{whose} asked what is not recorded:", *diff])
 
 
 def _list_lines(record: Mapping[str, Any]) -> list[str]:
     """A request as people read it, line by line."""
-    return (
-        json.dumps(record["request"], indent=1, ensure_ascii=False)
-        .replace(r"\n", "\n")
-        .splitlines()
-    )
+    text = json.dumps(record["request"], indent=1, ensure_ascii=False)
+    return text.replace(r"\n", "\n").splitlines()

@@ -39,10 +39,13 @@ def keep_run(astream: F) -> F:
         kept = getattr(builder.tape, "kept", None)
         if not kept or not builder.whole or keys.get("checkpoint_ns"):
             return chunks
-        about = {"thread": str(keys.get("thread_id") or ""), "graph": builder.graph}
         try:
-            about |= {"context": _spell_context(options.get("context"))}
-            about |= {"given": spell_input(input)}
+            about = {
+                "thread": str(keys.get("thread_id") or ""),
+                "graph": builder.graph,
+                "context": _spell_context(options.get("context")),
+                "given": spell_input(input),
+            }
         except (TypeError, ValueError, NotImplementedError):
             return chunks  # the run itself says what is wrong
         return _stream_on_record(graph, config or {}, about, chunks)
@@ -55,17 +58,13 @@ async def _stream_on_record(
 ) -> AsyncGenerator[Any, None]:
     kept = graph.own_builder.tape.kept
     path = await asyncio.to_thread(kept.save, RUN, about)
-
-    async def tell_end(ended: Mapping[str, Any]) -> None:
-        await asyncio.to_thread(kept.save, RUN, {**about, **ended}, path=path)
-
     try:
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
     except _BEFORE_IT as error:
         if not isinstance(error, _AMID_IT):
-            await tell_end({"refused": True})
+            await asyncio.to_thread(path.unlink)
         raise
     if graph.checkpointer is None or not about["thread"]:
         return
@@ -73,8 +72,8 @@ async def _stream_on_record(
     asks = [{"id": one.id, "value": one.value} for one in state.interrupts]
     said = state.values.get("messages") or ()
     wished = not about["given"] or any(STEERS in one.additional_kwargs for one in said)
-    ended = {"outcome": state.values.get("outcome"), "asks": asks}
-    await tell_end(ended | ({"wished": True} if wished else {}))
+    ended = {"outcome": state.values.get("outcome"), "asks": asks, "wished": wished}
+    await asyncio.to_thread(kept.save, RUN, {**about, **ended}, path=path)
 
 
 def _spell_context(context: Any) -> dict[str, Any]:

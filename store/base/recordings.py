@@ -41,13 +41,12 @@ class Recordings:
             named = f"{time.time_ns() // 1000:016d}-{_PROCESS}-{next(_NUMBERS):05d}-{kind}.json"
             path = self.folder / named
         whole = {"kind": kind, "process": _PROCESS, **record}
-        whole = (secrets or read_own_secrets()).mask_json(
-            json.loads(json.dumps(whole, default=str))
-        )
+        spelled = json.loads(json.dumps(whole, default=str))
+        spelled = (secrets or read_own_secrets()).mask_json(spelled)
+        text = json.dumps(spelled, indent=1, ensure_ascii=False)
         half = path.with_name(f".{path.name}.{next(_NUMBERS)}.half")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(whole, indent=1, ensure_ascii=False)
             half.write_text(text + "\n", "utf-8", "surrogatepass")
             os.replace(half, path)
         except OSError as error:
@@ -56,8 +55,8 @@ class Recordings:
             raise SettingsError(msg) from error
         return path
 
-    def read(self, kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """The recordings of a kind, those that were begun first before the others. Blocks.
+    def read(self, kind: str) -> Iterator[dict[str, Any]]:
+        """The recordings of a kind and the names of their files, oldest first. Blocks.
 
         Raises:
             SettingsError: There is no such folder, or a file in it is no recording.
@@ -72,7 +71,7 @@ class Recordings:
                 msg = f"{path} is no recording ({error}): delete it, or record the run again."
                 raise SettingsError(msg) from error
             if isinstance(record, dict):
-                yield path, record
+                yield {**record, "file": path.name}
 
 
 TAPE: ContextVar[Any] = ContextVar("tape", default=None)
