@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from .graphs.task_agent import build_task_agent
     from .hooks.commands import command_hook
     from .hooks.contract import Hook, hook
+    from .models.on_record import ReplayModel, RequestNotRecorded, record_model, replay_model
     from .models.openai_client import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
-    from .models.recorded import record_model
-    from .models.replayed import ReplayModel, RequestNotRecorded, replay_model
     from .models.scripted import ScriptedModel
     from .policy.table import PolicyTable
     from .prompts.agents import codebase_investigator, desk_agents
@@ -61,8 +60,7 @@ _NAMES: Final = {
     "hooks.contract": "Hook hook",
     "models.openai_client": "LeanChatOpenAI",
     "models.reading": "parse_executor parse_planner parse_verifier",
-    "models.recorded": "record_model",
-    "models.replayed": "ReplayModel RequestNotRecorded replay_model",
+    "models.on_record": "ReplayModel RequestNotRecorded record_model replay_model",
     "models.scripted": "ScriptedModel",
     "policy.table": "PolicyTable",
     "prompts.agents": "codebase_investigator desk_agents",

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from langgraph.types import Command
 
-from ..graphs.tapes import ReplayTape, show_call, use_tape
-from ..models.replayed import VARYING, RequestNotRecorded
+from ..graphs.tapes import ReplayTape, use_tape
+from ..models.on_record import VARYING, RequestNotRecorded
 from ..run.on_record import RUN, read_input
 from ..state.context import Context
 from ..state.errors import LoopwrightError, SettingsError, read_variable
@@ -74,9 +74,8 @@ class _Player:
                     graph = graph or self._build(run, durability)
                     if differences := [*self._play_run(graph, run)]:
                         return [f"Run {number} of {len(runs)} is otherwise.", *differences]
-        left = [show_call(call) for call in self._tape.calls]
-        left += [f"- model answer {name}" for name in self._tape.model.list_unused()]
-        return ["This was not asked for again:", *left] if left else []
+        unused = [*(call["file"] for call in self._tape.calls), *self._tape.model.list_unused()]
+        return ["These recordings were not asked for again:", *unused] if unused else []
 
     def _build(self, run: Mapping[str, Any], durability: Durability) -> Graph:
         context = Context.model_validate(run["context"])

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +11,10 @@ from typing import Any, Final
 from ..calls.call_records import Call
 from ..calls.results import Media, ToolResult
 from ..calls.sending import Response
-from ..models.recorded import record_model
-from ..models.replayed import ReplayModel, RequestNotRecorded
+from ..models.on_record import ReplayModel, RequestNotRecorded, explain_difference, record_model
 from ..state.errors import read_variable
 from ..store.base.recordings import TAPE, Recordings
-from ..text.canonical import canonical, hash_of
+from ..text.canonical import hash_of
 from ..text.secrets import Secrets
 from ..tools.mcp.config import ServerConfig
 from ..tools.mcp.server import Listing
@@ -111,7 +110,9 @@ class ReplayTape:
         alike = [r for r in self.calls if now == {name: r[name] for name in now}]
         record = next((r for r in alike if r["call"] == call.id), alike[0] if alike else None)
         if record is None:
-            raise RequestNotRecorded(_explain_call(now, call.id, self.calls))
+            known = [r for r in self.calls if r["call"] == call.id or r["tool"] == now["tool"]]
+            near = [{name: r[name] for name in now} for r in known]
+            raise RequestNotRecorded(explain_difference(f"The call {call.id}", now, near))
         self.calls.remove(record)
         if record.get("result") is None:
             asked = f"{record['tool']} asked a human something, which cannot be played again."
@@ -123,14 +124,3 @@ class ReplayTape:
 def _spell_call(call: Call) -> dict[str, Any]:
     tool = call.known_tool
     return {"server": tool.server, "tool": tool.original, "arguments": call.args}
-
-
-def show_call(record: Mapping[str, Any]) -> str:
-    """A call on record, as a line of a diff."""
-    return f"- {record['tool']}({canonical(record['arguments'])})"
-
-
-def _explain_call(now: Mapping[str, Any], call_id: str, recorded: Sequence[Any]) -> str:
-    known = [r for r in recorded if r["call"] == call_id or r["tool"] == now["tool"]]
-    lines = [*map(show_call, known[:1]), show_call(now).replace("-", "+", 1)]
-    return "\n".join([f"The call {call_id} was not recorded:", *lines])

@@ -26,8 +26,8 @@ from loopwright.cli.run import build_named_graph
 from loopwright.cli.settings import Settings
 from loopwright.cli.terminal import Output
 from loopwright.graphs.registry import REGISTRY
+from loopwright.models.on_record import RecordedError
 from loopwright.models.refusals import is_retryable
-from loopwright.models.replayed import RecordedError
 from loopwright.state.errors import AnswerRejected, SettingsError
 from support.desk_writer import desk_writer
 from support.flows import flow, step

@@ -1,14 +1,20 @@
-"""A model on record: it keeps what it is asked and what it answers."""
+"""Models on record: one keeps what it is asked and answers, one gives those answers again."""
 
 import asyncio
-from collections.abc import Mapping
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackManager
+from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
+    AIMessage,
     AIMessageChunk,
     BaseMessage,
     convert_to_openai_image_block,
@@ -17,13 +23,17 @@ from langchain_core.messages import (
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import ensure_config
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from pydantic import PrivateAttr
 
 from ..state.context import Context
 from ..state.roles import ROLE_METADATA
 from ..store.base.recordings import Recordings
+from ..text.canonical import canonical
+from ..text.secrets import read_own_secrets
 from .call import read_calls
 from .choice import Models, name_of
 from .refusals import delay_before, status_of
+from .scripted import ScriptedModel
 
 MODEL: Final = "model"
 _CALLS: Final = ("tool_calls", "invalid_tool_calls")
@@ -33,6 +43,10 @@ _REQUEST: Final[Any] = {
     **{key: {"__all__": {"name", "args"}} for key in _CALLS},
 }
 """What a provider reads of a message, but for ids: runs make some of them anew."""
+
+VARYING: Final = re.compile(r"\bq[0-9a-f]{6}\b|\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\b")
+"""What each run makes anew and shows to models: the number of a desk's question, and when a call in
+doubt was begun."""
 
 
 def record_model(model: str | BaseChatModel, folder: str | Path) -> BaseChatModel:
@@ -133,3 +147,99 @@ def _spell_error(error: Exception) -> dict[str, Any]:
     told = {name: getattr(error, name, None) for name in ("code", "param")}
     told |= {"kind": type(error).__name__, "text": str(error), "status_code": status_of(error)}
     return told | {"is_retryable": delay_before(0, error) is not None}
+
+
+class RecordedError(ModelError):
+    """The error with which a recorded request ended."""
+
+
+class RequestNotRecorded(AssertionError):
+    """What is replayed asked for what was not recorded, or more often than it was."""
+
+
+def replay_model(folder: str | Path) -> "ReplayModel":
+    """A model that gives the answers of a folder of recordings again.
+
+    Each is given as often as it was recorded, to an equal request. It needs no provider, serves
+    every role, and runs may be parallel.
+
+    Raises:
+        SettingsError: The folder or a file in it cannot be read.
+    """
+    return ReplayModel(folder)
+
+
+class ReplayModel(ScriptedModel):
+    """Gives recorded answers again; see `replay_model`.
+
+    Raises:
+        RequestNotRecorded: On a request that has no answer left; shows how it differs from the
+            nearest one of its role.
+    """
+
+    _known: list[dict[str, Any]] = PrivateAttr()
+    _left: list[dict[str, Any]] = PrivateAttr()
+
+    def __init__(self, folder: str | Path, *, thread: str = "", **kwargs: Any) -> None:
+        """Read the recordings, of one thread if it is named."""
+        super().__init__((), **kwargs)
+        self._known = [
+            {**record, "key": _key_of(record)}
+            for record in Recordings(folder).read(MODEL)
+            if thread in ("", record["thread"])
+        ]
+        # What a thread asked again after a crash had its first answers lost.
+        last = {record["key"]: record["process"] for record in self._known}
+        self._left = [r for r in self._known if not thread or r["process"] == last[r["key"]]]
+        self.profile = next((r["profile"] for r in self._known if r["profile"]), None)
+
+    def list_unused(self) -> list[str]:
+        """The files with requests that were not asked, oldest first."""
+        with self._lock:
+            return [record["file"] for record in self._left]
+
+    def _next(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Any:
+        role = str(kwargs.get(ROLE_METADATA, ""))
+        asked = {"role": role, "request": spell_request(messages, kwargs)}
+        asked = read_own_secrets().mask_json(json.loads(json.dumps(asked, default=str)))
+        key = _key_of(asked)
+        with self._lock:
+            found = next((record for record in self._left if record["key"] == key), None)
+            if found is not None:
+                self._left.remove(found)
+                return _read_answer(found)
+        who = f"The role {role!r}" if role else "A call that tells no role"
+        if any(record["key"] == key for record in self._known):
+            msg = f"{who} asked the same again, which was not recorded so often."
+            raise RequestNotRecorded(msg)
+        alike = [record["request"] for record in self._known if record["role"] == role]
+        raise RequestNotRecorded(explain_difference(who, asked["request"], alike))
+
+
+def _read_answer(record: Mapping[str, Any]) -> AIMessage | RecordedError:
+    """A recorded answer; or its error, of the same name and with all that is read of errors."""
+    if answer := record.get("answer"):
+        return AIMessage(**answer)
+    told = record["error"]
+    error: RecordedError = type(told["kind"], (RecordedError,), {})(told["text"])
+    vars(error).update(told, response=SimpleNamespace(headers={"retry-after-ms": "1"}))
+    return error
+
+
+def _key_of(record: Mapping[str, Any]) -> str:
+    """The role and the request in one spelling."""
+    return VARYING.sub("…", canonical([record["role"], record["request"]]))
+
+
+def explain_difference(who: str, now: Any, recorded: Sequence[Any]) -> str:
+    """What somebody asks now that is not on record, as a diff from the nearest that is."""
+    lines, known = _list_lines(now), [*map(_list_lines, recorded)]
+    nearest: Any = difflib.get_close_matches(lines, known, 1, cutoff=0) or [[]]
+    diff = difflib.unified_diff(nearest[0], lines, "recorded", "now", lineterm="")
+    return "\n".join([f"{who} asked what is not recorded:", *diff])
+
+
+def _list_lines(asked: Any) -> list[str]:
+    """What is asked as people read it, line by line."""
+    text = json.dumps(asked, indent=1, ensure_ascii=False)
+    return text.replace(r"\n", "\n").splitlines()
