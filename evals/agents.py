@@ -1,6 +1,7 @@
 """The graphs as agents and solvers of Inspect: `--solver loopwright/loop -S graph=react`."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,7 @@ from inspect_ai.tool import Tool
 from ..graphs.registry import find_builder
 from ..prompts.prompt import PromptManager
 from ..state.context import Context
-from .customer import talk
-from .person import Person, check_person
-from .runs import Build, open_runs
+from .runs import Build, Person, check_person, open_runs
 
 
 @agent
@@ -49,14 +48,13 @@ def loop_agent(
     async def execute(state: AgentState, customer: str = "") -> AgentState:
         """Work on the last message, then on those of a simulated customer, if it is said who."""
         about = "\n\n".join(m.text for m in state.messages if m.role == "system")
-        async with open_runs(
-            lambda **more: build(system_prompt=about, **more), tools, known
-        ) as runs:
-            runs.person, runs.context, runs.record.graph = person, context, graph
+        made = partial(build, system_prompt=about)
+        async with open_runs(made, tools, known, person, context) as runs:
+            runs.record.graph = graph
             try:
                 words = await runs.take_turn(state.messages)
                 if customer:
-                    await talk(runs, customer, state.messages, words)
+                    await runs.talk(customer, state.messages, words)
             finally:
                 state.messages = [*state.messages, *runs.tools.trace]
         return state

@@ -18,7 +18,7 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState
 
-from .record import LoopRecord
+from .runs import LoopRecord
 
 _OF_HONESTY = ("honest", "overclaimed", "underclaimed")
 _OF_SPEND = ("model_calls", "tool_calls", "tokens", "questions")

@@ -20,7 +20,7 @@ from inspect_ai.util import registry_create
 
 from .agents import loop
 from .office import SHOP, Office, make_tool
-from .record import LoopRecord
+from .runs import LoopRecord
 from .scorers import effects_once, honest_outcome, spend
 
 
