@@ -1,8 +1,11 @@
-"""The tasks that ship, and any other task with our graphs as its solver."""
+"""The tasks that ship, in a small shop, and any other task with our graphs as its solver."""
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from importlib.resources import files
+from typing import Any, Final
 
+import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 from inspect_ai import Task, task, task_with
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import (
@@ -16,12 +19,23 @@ from inspect_ai.scorer import (
     stderr,
 )
 from inspect_ai.solver import TaskState, use_tools
-from inspect_ai.util import registry_create
+from inspect_ai.tool import ToolDef, ToolError, ToolParams
+from inspect_ai.util import StoreModel, registry_create, store_as
+from pydantic import Field
 
 from .agents import loop
-from .office import SHOP, Office, make_tool
 from .runs import LoopRecord
 from .scorers import effects_once, honest_outcome, spend
+
+SHOP: Final[dict[str, Any]] = yaml.safe_load(
+    files(__package__).joinpath("shop.yaml").read_text(encoding="utf-8")
+)
+
+
+class Office(StoreModel):
+    """What the calls of a sample changed."""
+
+    effects: list[dict[str, Any]] = Field(default_factory=list)
 
 
 @task
@@ -56,13 +70,41 @@ def _make_task(kind: str, place: str, graph: str, *more: Scorer) -> Task:
         Sample(id=row["id"], input=row["input"], metadata={"reads": reads, **row})
         for row in SHOP[kind]
     ]
-    tools = [make_tool(**row) for row in SHOP["tools"] if row["name"] in SHOP[place]]
+    tools = [_make_tool(**row) for row in SHOP["tools"] if row["name"] in SHOP[place]]
     return Task(
         dataset=MemoryDataset(samples, name=kind),
         setup=use_tools(tools),
         solver=loop(graph),
         scorer=[goal(), *more, effects_once(), spend()],
     )
+
+
+def _make_tool(name: str, about: str, table: str = "", acts: bool = False, **takes: Any) -> ToolDef:
+    """A tool that finds the rows of a table with these values, or does something to one.
+
+    Args:
+        name: Its name.
+        about: What the model reads of it.
+        table: Where there must be such a row; it need not have all of the values.
+        acts: It is done, and kept in `Office`; else the rows are the answer.
+        **takes: JSON Schema: `properties` and `required`.
+    """
+
+    async def run(**given: Any) -> str:
+        rows = [
+            row for row in SHOP.get(table, ())
+            if all(value in ("", row.get(key, value)) for key, value in given.items())
+        ]  # fmt: skip
+        if table and not rows:
+            msg = f"There is nothing in {table} with {json.dumps(given)}."
+            raise ToolError(msg)
+        if not acts:
+            return json.dumps({table: rows})
+        office = store_as(Office)
+        office.effects = [*office.effects, {"tool": name, **given}]
+        return json.dumps({"done": given})
+
+    return ToolDef(run, name, about, ToolParams.model_validate(takes))
 
 
 @scorer(metrics=[accuracy(), stderr()])

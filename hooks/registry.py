@@ -20,6 +20,7 @@ from langgraph.errors import GraphBubbleUp
 from ..state.context import Emit, OpenSession, Session
 from ..state.errors import SettingsError
 from ..text.sentences import say
+from .commands import read_hook_file
 from .contract import (
     MATCHED,
     NOTHING,
@@ -33,7 +34,6 @@ from .contract import (
     read_output,
     update_fields,
 )
-from .hook_file import read_hook_file
 from .threads import call_in_thread
 
 log = logging.getLogger(__name__)
