@@ -17,13 +17,7 @@ from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall, Reason
 from .foreign import describe_foreign, follow_edit
-from .forms import (
-    build_form_question,
-    build_reply,
-    describe_server,
-    fill_form,
-    list_fields,
-)
+from .forms import build_form_question, build_reply, describe_server, fill_form, list_fields
 from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
 

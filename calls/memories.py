@@ -17,13 +17,7 @@ from ..policy.origins import Reading
 from ..state.calls import Evidence
 from ..state.errors import SettingsError
 from ..store.checkpoints.async_adapters import ensure_async_store
-from ..store.memories import (
-    LONGEST_MEMORY,
-    MOST_MEMORIES,
-    Memory,
-    memories_of,
-    read_memory,
-)
+from ..store.memories import LONGEST_MEMORY, MOST_MEMORIES, Memory, memories_of, read_memory
 from ..text.canonical import hash_of, make_storable, shorten_text, weigh
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool, make_own_tool

@@ -69,9 +69,7 @@ def continue_() -> None:
 
 
 @make_command("graph", "module", "database", "json", runs="thread_commands.stop_thread")
-def stop(
-    thread: Annotated[str, typer.Argument(help="The thread whose turn is to end.")],
-) -> None:
+def stop(thread: Annotated[str, typer.Argument(help="The thread whose turn is to end.")]) -> None:
     """End a thread's turn as cancelled, in any process."""
 
 
@@ -224,9 +222,7 @@ def threads(
 
 
 @make_command("database", "results", runs="threads.dismiss_threads", within=_threads)
-def dismiss(
-    threads: Annotated[list[str], typer.Argument(help="The threads to delete.")],
-) -> None:
+def dismiss(threads: Annotated[list[str], typer.Argument(help="The threads to delete.")]) -> None:
     """Delete threads, with all that is saved of them."""
 
 

@@ -40,14 +40,7 @@ from .agents import AGENT_KEY, Graph, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event
 from .prompt import Keyboard
-from .settings import (
-    DESK,
-    PLANNED,
-    Settings,
-    check_thread_id,
-    make_thread_id,
-    read_goal,
-)
+from .settings import DESK, PLANNED, Settings, check_thread_id, make_thread_id, read_goal
 from .terminal import Code, Output, choose_exit_code, ignore_signals, interrupt_run, send_signals_to
 from .threads import list_doubtful_writes, print_resume_hint
 from .view import LiveView, PlainView, make_console

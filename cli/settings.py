@@ -41,32 +41,26 @@ class Settings:
     """The options of the commands, as they were given; `environ` is where else to look."""
 
     graph: Annotated[
-        str | None,
-        Option(help=f"One of {', '.join(GRAPHS)}. Else the thread's, or the first."),
+        str | None, Option(help=f"One of {', '.join(GRAPHS)}. Else the thread's, or the first.")
     ] = None
     mcp: Annotated[
         str | None,
         Option(help="File with mcpServers; LOOPWRIGHT_MCP, else the workspace server here."),
     ] = None
     policy: Annotated[
-        str | None,
-        Option(help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
+        str | None, Option(help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY.")
     ] = None
     foreign: Annotated[
-        str | None,
-        Option(help="Values of strangers: ask, strict or allow; LOOPWRIGHT_FOREIGN."),
+        str | None, Option(help="Values of strangers: ask, strict or allow; LOOPWRIGHT_FOREIGN.")
     ] = None
     instructions: Annotated[
-        list[str] | None,
-        Option(help="Folder of AGENTS.md and skills; LOOPWRIGHT_INSTRUCTIONS."),
+        list[str] | None, Option(help="Folder of AGENTS.md and skills; LOOPWRIGHT_INSTRUCTIONS.")
     ] = None
     hooks: Annotated[
-        str | None,
-        Option(help="File of hooks, as of Claude Code or gemini-cli; LOOPWRIGHT_HOOKS."),
+        str | None, Option(help="File of hooks, as of Claude Code or gemini-cli; LOOPWRIGHT_HOOKS.")
     ] = None
     model: Annotated[
-        str | None,
-        Option(help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
+        str | None, Option(help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline.")
     ] = None
     script: Annotated[
         str | None,
@@ -95,20 +89,17 @@ class Settings:
         int | None, Option(min=1, max=64, help="Tasks or steps side by side.")
     ] = None
     max_cost: Annotated[
-        float | None,
-        Option(min=0, help="US dollars for models; prices by the extra prices."),
+        float | None, Option(min=0, help="US dollars for models; prices by the extra prices.")
     ] = None
     database: Annotated[
         str | None,
         Option("--db", help="Database URL; LOOPWRIGHT_DATABASE_URL, else .loopwright/threads.db."),
     ] = None
     results: Annotated[
-        str | None,
-        Option(help="Object store for long results; LOOPWRIGHT_RESULTS, else the db."),
+        str | None, Option(help="Object store for long results; LOOPWRIGHT_RESULTS, else the db.")
     ] = None
     wait: Annotated[
-        float | None,
-        Option(help="Seconds to wait for a busy thread; LOOPWRIGHT_WAIT, else 0."),
+        float | None, Option(help="Seconds to wait for a busy thread; LOOPWRIGHT_WAIT, else 0.")
     ] = None
     module: Annotated[
         str | None, Option(help="package.module:graph of your own, or a function of it.")

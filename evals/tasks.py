@@ -8,16 +8,7 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 from inspect_ai import Task, task, task_with
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.scorer import (
-    CORRECT,
-    INCORRECT,
-    Score,
-    Scorer,
-    Target,
-    accuracy,
-    scorer,
-    stderr,
-)
+from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer, stderr
 from inspect_ai.solver import TaskState, use_tools
 from inspect_ai.tool import ToolDef, ToolError, ToolParams
 from inspect_ai.util import StoreModel, registry_create, store_as

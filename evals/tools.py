@@ -7,12 +7,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageTool,
-    execute_tools,
-)
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, execute_tools
 from inspect_ai.tool import Tool, ToolCall, ToolDef
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import StructuredTool, ToolException

@@ -33,11 +33,7 @@ from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
 from ..store.durability import Durability, open_durability
-from ..store.foreign_savers import (
-    find_database_opener,
-    find_memory_journal,
-    has_unknown_database,
-)
+from ..store.foreign_savers import find_database_opener, find_memory_journal, has_unknown_database
 from ..store.journal.port import Journal
 from ..store.journal.recorder import Recorder
 from ..store.locks.thread_locks import LockedBy

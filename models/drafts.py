@@ -100,13 +100,7 @@ class Draft:
 
 
 def make_draft_listeners(
-    scope: RunScope,
-    name: str,
-    role: str,
-    *,
-    field: str = "",
-    but: str = "",
-    call: str = "",
+    scope: RunScope, name: str, role: str, *, field: str = "", but: str = "", call: str = ""
 ) -> list[Listener]:
     """A draft of the message with this id; none if nobody listens who may see it.
 

@@ -110,11 +110,7 @@ class CatalogTool:
 
     def spec(self) -> dict[str, Any]:
         """The tool in OpenAI's format."""
-        function = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.schema,
-        }
+        function = {"name": self.name, "description": self.description, "parameters": self.schema}
         return {"type": "function", "function": function}
 
 

@@ -380,10 +380,7 @@ def add_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
 _ABOUT: Final[dict[str, Any]] = {"readOnlyHint": True, "cacheable": False, "timeout": 3_600.0}
 _TAKES: Final[Schema] = {
     "type": "object",
-    "properties": {
-        "prompt": {"type": "string"},
-        "schema": {"type": "object"},
-    },
+    "properties": {"prompt": {"type": "string"}, "schema": {"type": "object"}},
     "required": ["prompt"],
 }
 BUILT_IN: Final = StructuredTool(

@@ -129,10 +129,7 @@ class SqliteTables:
     pool = None
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        name: str,
-        check: Callable[[], None] | None = None,
+        self, connection: sqlite3.Connection, name: str, check: Callable[[], None] | None = None
     ) -> None:
         """Use this connection alone; `name` is the file.
 
