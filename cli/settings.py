@@ -65,9 +65,8 @@ class Settings:
     script: Annotated[
         str | None,
         Option(
-            "--script",
             help="JSON file played as the model: role to turns, each a text, an object sent as"
-            ' JSON, a list of tool calls {name, args}, or {"error": "why"}.',
+            ' JSON, a list of tool calls {name, args}, or {"error": "why"}.'
         ),
     ] = None
     agent: Annotated[
