@@ -78,8 +78,6 @@ class ReplayTape:
         calls: The calls that were not made yet.
     """
 
-    kept = None
-
     def __init__(self, recordings: Recordings, thread: str) -> None:
         """Read the recordings."""
         self.model = ReplayModel(recordings.folder, thread=thread)

@@ -76,25 +76,26 @@ class _Recorder(AsyncCallbackHandler):
     def __init__(self, model: BaseChatModel, folder: str | Path) -> None:
         self._kept = Recordings(folder)
         self._about = {"model": name_of(model), "profile": model.profile}
-        self._asked: dict[UUID, tuple[dict[str, Any], list[AIMessageChunk]]] = {}
+        self._open: dict[UUID, tuple[dict[str, Any], list[AIMessageChunk]]] = {}
+        """By run: a request without an answer yet, and the pieces of it that were streamed."""
 
-    async def on_chat_model_start(self, *given: Any, run_id: UUID, **told: Any) -> None:
-        metadata, keys = told.get("metadata") or {}, ensure_config().get("configurable", {})
-        request = {**told["invocation_params"], **told["options"]}
+    async def on_chat_model_start(self, *model_and_batch: Any, run_id: UUID, **more: Any) -> None:
+        metadata, keys = more.get("metadata") or {}, ensure_config().get("configurable", {})
+        options = {**more["invocation_params"], **more["options"]}
         record = {
             "role": metadata.get(ROLE_METADATA, ""),
             "thread": str(metadata.get("thread_id") or keys.get("thread_id") or ""),
             **self._about,
-            "request": spell_request(given[1][0], request),
+            "request": spell_request(model_and_batch[1][0], options),
         }
-        self._asked[run_id] = record, []
+        self._open[run_id] = record, []
 
-    async def on_llm_new_token(self, *_: Any, run_id: UUID, **told: Any) -> None:
-        if isinstance(piece := getattr(told.get("chunk"), "message", None), AIMessageChunk):
-            self._asked[run_id][1].append(piece)
+    async def on_llm_new_token(self, *_: Any, run_id: UUID, **more: Any) -> None:
+        if isinstance(piece := getattr(more.get("chunk"), "message", None), AIMessageChunk):
+            self._open[run_id][1].append(piece)
 
     async def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
-        record, pieces = self._asked.pop(run_id)
+        record, pieces = self._open.pop(run_id)
         first: Any = response.generations[0][0]
         message = read_calls(first.message, pieces)
         answer = {name: getattr(message, name) for name in _ANSWER}
@@ -103,21 +104,21 @@ class _Recorder(AsyncCallbackHandler):
         await asyncio.to_thread(self._kept.save, MODEL, record | {"answer": answer})
 
     async def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        record, _pieces = self._asked.pop(run_id)
+        record, _pieces = self._open.pop(run_id)
         if isinstance(error, Exception):
             await asyncio.to_thread(self._kept.save, MODEL, record | {"error": _spell_error(error)})
 
 
-def spell_request(messages: list[BaseMessage], told: Mapping[str, Any]) -> dict[str, Any]:
+def spell_request(messages: list[BaseMessage], options: Mapping[str, Any]) -> dict[str, Any]:
     """A request as it is kept and compared: the same for all providers."""
-    asked = told.get("response_format")
-    native = asked.get("json_schema") if isinstance(asked, Mapping) else None
-    schema = (told.get("ls_structured_output_format") or {}).get("schema") or native
+    form = options.get("response_format")
+    native = form.get("json_schema") if isinstance(form, Mapping) else None
+    schema = (options.get("ls_structured_output_format") or {}).get("schema") or native
     return {
         "messages": [*map(_spell_message, messages)],
-        "tools": [] if schema else [*map(_spell_tool, told.get("tools") or ())],
+        "tools": [] if schema else [*map(_spell_tool, options.get("tools") or ())],
         "schema": schema and convert_to_json_schema(schema),
-        "stop": told.get("stop"),
+        "stop": options.get("stop"),
     }
 
 
@@ -144,9 +145,14 @@ def _spell_block(block: Any) -> Any:
 
 
 def _spell_error(error: Exception) -> dict[str, Any]:
-    told = {name: getattr(error, name, None) for name in ("code", "param")}
-    told |= {"kind": type(error).__name__, "text": str(error), "status_code": status_of(error)}
-    return told | {"is_retryable": delay_before(0, error) is not None}
+    return {
+        "kind": type(error).__name__,
+        "text": str(error),
+        "status_code": status_of(error),
+        "is_retryable": delay_before(0, error) is not None,
+        "code": getattr(error, "code", None),
+        "param": getattr(error, "param", None),
+    }
 
 
 class RecordedError(ModelError):
@@ -160,8 +166,9 @@ class RequestNotRecorded(AssertionError):
 def replay_model(folder: str | Path) -> "ReplayModel":
     """A model that gives the answers of a folder of recordings again.
 
-    Each is given as often as it was recorded, to an equal request. It needs no provider, serves
-    every role, and runs may be parallel.
+    Each is given as often as it was recorded, to an equal request; any other request is a
+    RequestNotRecorded, which shows how it differs from the nearest one of its role. The model needs
+    no provider, serves every role, and runs may be parallel.
 
     Raises:
         SettingsError: The folder or a file in it cannot be read.
@@ -170,12 +177,7 @@ def replay_model(folder: str | Path) -> "ReplayModel":
 
 
 class ReplayModel(ScriptedModel):
-    """Gives recorded answers again; see `replay_model`.
-
-    Raises:
-        RequestNotRecorded: On a request that has no answer left; shows how it differs from the
-            nearest one of its role.
-    """
+    """Gives recorded answers again; see `replay_model`."""
 
     _known: list[dict[str, Any]] = PrivateAttr()
     _left: list[dict[str, Any]] = PrivateAttr()
@@ -184,7 +186,7 @@ class ReplayModel(ScriptedModel):
         """Read the recordings, of one thread if it is named."""
         super().__init__((), **kwargs)
         self._known = [
-            {**record, "key": _key_of(record)}
+            {**record, "key": _key_of(record["role"], record["request"])}
             for record in Recordings(folder).read(MODEL)
             if thread in ("", record["thread"])
         ]
@@ -200,9 +202,9 @@ class ReplayModel(ScriptedModel):
 
     def _next(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Any:
         role = str(kwargs.get(ROLE_METADATA, ""))
-        asked = {"role": role, "request": spell_request(messages, kwargs)}
-        asked = read_own_secrets().mask_json(json.loads(json.dumps(asked, default=str)))
-        key = _key_of(asked)
+        spelled = json.loads(json.dumps(spell_request(messages, kwargs), default=str))
+        request = read_own_secrets().mask_json(spelled)
+        key = _key_of(role, request)
         with self._lock:
             found = next((record for record in self._left if record["key"] == key), None)
             if found is not None:
@@ -213,22 +215,22 @@ class ReplayModel(ScriptedModel):
             msg = f"{who} asked the same again, which was not recorded so often."
             raise RequestNotRecorded(msg)
         alike = [record["request"] for record in self._known if record["role"] == role]
-        raise RequestNotRecorded(explain_difference(who, asked["request"], alike))
+        raise RequestNotRecorded(explain_difference(who, request, alike))
 
 
 def _read_answer(record: Mapping[str, Any]) -> AIMessage | RecordedError:
     """A recorded answer; or its error, of the same name and with all that is read of errors."""
     if answer := record.get("answer"):
         return AIMessage(**answer)
-    told = record["error"]
-    error: RecordedError = type(told["kind"], (RecordedError,), {})(told["text"])
-    vars(error).update(told, response=SimpleNamespace(headers={"retry-after-ms": "1"}))
+    fields = record["error"]
+    error: RecordedError = type(fields["kind"], (RecordedError,), {})(fields["text"])
+    vars(error).update(fields, response=SimpleNamespace(headers={"retry-after-ms": "1"}))
     return error
 
 
-def _key_of(record: Mapping[str, Any]) -> str:
-    """The role and the request in one spelling."""
-    return VARYING.sub("…", canonical([record["role"], record["request"]]))
+def _key_of(role: str, request: Mapping[str, Any]) -> str:
+    """In one spelling, without what varies."""
+    return VARYING.sub("…", canonical([role, request]))
 
 
 def explain_difference(who: str, now: Any, recorded: Sequence[Any]) -> str:
@@ -239,7 +241,7 @@ def explain_difference(who: str, now: Any, recorded: Sequence[Any]) -> str:
     return "\n".join([f"{who} asked what is not recorded:", *diff])
 
 
-def _list_lines(asked: Any) -> list[str]:
-    """What is asked as people read it, line by line."""
-    text = json.dumps(asked, indent=1, ensure_ascii=False)
+def _list_lines(value: Any) -> list[str]:
+    """A value as people read it, line by line."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
     return text.replace(r"\n", "\n").splitlines()

@@ -1,7 +1,7 @@
 """What is remembered of a user beyond one thread: where it lies in a LangGraph store, and whose."""
 
 import re
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from typing_extensions import TypedDict
@@ -17,7 +17,8 @@ Whose = Literal["user", "customer"]
 """Whom a server or a program has named, or whom a tool of a desk has verified."""
 
 _PLACE: Final = ("loopwright", "memory")
-_AT_ONCE: Final = 100
+_LIMIT: Final = 10 * MOST_MEMORIES
+"""More than a user has: those who write at the same moment may pass the limit a little."""
 _SPELLED: Final = re.compile("[^a-z0-9@-]")
 
 
@@ -81,12 +82,6 @@ def delete_memories(store: BaseStore, user: str, id: str | None = None) -> int:
 
 
 def _list_items(store: BaseStore, user: str) -> list[Item]:
-    """All entries of a user, page by page."""
-    items: list[Item] = []
-    whose: tuple[Whose, ...] = ("user", "customer")
-    for place in [memories_of(user, one) for one in whose]:
-        seen = 0
-        while page := store.search(place, limit=_AT_ONCE, offset=seen):
-            seen += len(page)
-            items += [one for one in page if tuple(one.namespace) == place]
-    return items
+    places = [memories_of(user, whose) for whose in get_args(Whose)]
+    found = (one for place in places for one in store.search(place, limit=_LIMIT))
+    return [one for one in found if tuple(one.namespace) in places]

@@ -128,9 +128,7 @@ class Connection:
         self._holders -= 1
         self.last_use = time.monotonic()
         if self.is_leaving and self.has_question and self._config.transport == "stdio":
-            self.is_leaving = (
-                False  # another process must leave: the human's answer goes to this one
-            )
+            self.is_leaving = False  # another one must: the human's answer goes to this one
         elif self.is_leaving and not self.is_busy:
             self.stop()
         PROCESS_LIMIT.look_again()

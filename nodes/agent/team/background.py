@@ -142,9 +142,8 @@ def _fold_results(
     update["messages"] = [*update["messages"], *append_to_newest(state, "\n\n".join(told))]
     update["background"] = [call for call in state.background if call["id"] not in over]
     used = reduce(add_spend, (end["spend"] for end in ends), Spend())
-    update["spend"] = scope.add_seconds(
-        used | Spend(seconds=0.0)
-    )  # the agent's own nodes take the time
+    used |= Spend(seconds=0.0)  # the agent's own nodes take the time
+    update["spend"] = scope.add_seconds(used)
     if state.halt or not state.should_continue:
         return update
     return update | AgentUpdate(report=None, nudged=False, task_completed=False)
