@@ -31,7 +31,6 @@ RECALL_MEMORIES: Final = "recall_memories"
 FORGET: Final = "forget"
 
 _SHOWN: Final = 20
-_Names = tuple[str, ...]
 _OWN: Final = "own"
 """The origin of what no stranger can have written."""
 
@@ -70,7 +69,7 @@ def _make_tool(
     return replace(made, is_work=True, origin="foreign" if reads else "")
 
 
-def _open_place(own: "HandlerScope", given: BaseStore | None) -> tuple[BaseStore, _Names]:
+def _open_place(own: "HandlerScope", given: BaseStore | None) -> tuple[BaseStore, tuple[str, ...]]:
     """Where the memories are of whom the run is for; ToolException where nobody is known."""
     store = own.scope.store if given is None else given
     if store is None:

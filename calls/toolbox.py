@@ -48,9 +48,7 @@ from .result_store import ResultStore
 from .reuse import ReadCache
 
 T = TypeVar("T")
-
 K = TypeVar("K")
-
 V = TypeVar("V")
 
 Sampler = Callable[[RunScope], AbstractAsyncContextManager[Sample]]

@@ -36,7 +36,7 @@ def replay_thread(settings: Settings, output: Output, thread: str) -> int:
         known = ", ".join(sorted({run["thread"] for run in every})) or "none"
         msg = f"No run of {name!r} is on record in {recordings.folder}; threads there: {known}."
         raise SettingsError(msg)
-    if any(run.get("wished") for run in runs):
+    if any(run.get("stopped_or_steered") for run in runs):
         msg = f"{name} was stopped or steered while it ran, at a moment that cannot be had again."
         raise SettingsError(msg)
     tape = ReplayTape(recordings, name)
@@ -61,8 +61,8 @@ class _Player:
 
     def __init__(self, settings: Settings, output: Output, tape: ReplayTape) -> None:
         self._settings, self._output, self._tape = settings, output, tape
-        self._asked: list[str] = []
-        """The ids of the last run's questions, as they are on record."""
+        self._question_ids: list[str] = []
+        """Those of the last run that ended, as they are on record."""
 
     def play(self, runs: Sequence[Mapping[str, Any]], url: str) -> list[str]:
         """Play them in this database, up to the first that differs; what differs, in words."""
@@ -101,14 +101,14 @@ class _Player:
             now = _list_lines(asks, state.values.get("outcome"))
             then = _list_lines([one["value"] for one in run["asks"]], run["outcome"])
             yield from unified_diff(then, now, "recorded", "now", lineterm="", n=0)
-            self._asked = [one["id"] for one in run["asks"]]
+            self._question_ids = [one["id"] for one in run["asks"]]
 
     def _name_answers(self, graph: Graph, config: Any, answers: Any) -> Any:
         """The answers by the ids that their questions have now; the order of questions stays."""
         if not isinstance(answers, Mapping):
             return answers
         now = (one.id for one in graph.get_state(config).interrupts)
-        ids = dict(zip(self._asked, now, strict=False))
+        ids = dict(zip(self._question_ids, now, strict=False))
         return {ids.get(name, name): answer for name, answer in answers.items()}
 
 

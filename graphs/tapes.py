@@ -42,7 +42,7 @@ class RecordingTape:
 
     def __init__(self, folder: str | Path) -> None:
         """Use a folder; it is made if it is not there."""
-        self.kept, self._listed = Recordings(folder), set[str]()
+        self.kept, self._saved = Recordings(folder), set[str]()
 
     def wrap_model(self, build: Callable[[], Any]) -> Any:
         """The model, which keeps each request and answer."""
@@ -52,10 +52,10 @@ class RecordingTape:
         """Keep what servers say of their tools, once."""
         listings: Sequence[Listing] = await load()
         for one in listings:
-            shown = {"server": one.config.name, "tools": one.tools, "warning": one.warning}
-            if (known := hash_of(shown)) not in self._listed:
-                self._listed.add(known)
-                await asyncio.to_thread(self.kept.save, _SERVER, shown)
+            record = {"server": one.config.name, "tools": one.tools, "warning": one.warning}
+            if (digest := hash_of(record)) not in self._saved:
+                self._saved.add(digest)
+                await asyncio.to_thread(self.kept.save, _SERVER, record)
         return listings
 
     async def send(
@@ -64,10 +64,10 @@ class RecordingTape:
         """Keep a call before it is made, and what it gave; a kill leaves it without a result."""
         record = {"thread": thread, "call": call.id, **_spell_call(call)}
         path = await asyncio.to_thread(self.kept.save, _CALL, record, secrets)
-        made: Response = await make()
-        record |= {"result": asdict(made.result), "reason": made.reason}
+        response: Response = await make()
+        record |= {"result": asdict(response.result), "reason": response.reason}
         await asyncio.to_thread(self.kept.save, _CALL, record, secrets, path=path)
-        return made
+        return response
 
 
 class ReplayTape:

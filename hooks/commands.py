@@ -160,12 +160,9 @@ def read_hook_file(path: str | Path) -> list[Hook]:
         return [
             command_hook(
                 _NAMES_OF_CLAUDE.get(event, event),
-                entry.command,
-                name=entry.name,
-                timeout=entry.timeout,
                 match="" if group.matcher == "*" else group.matcher,
-                on_error=entry.on_error,
                 sequential=group.sequential,
+                **entry.model_dump(exclude={"type", "description"}),
             )
             for event, groups in given.hooks.items()
             for group in groups

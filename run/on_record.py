@@ -24,9 +24,9 @@ from ..text.secrets import MASK, is_secret_name
 F = TypeVar("F", bound=Callable[..., Any])
 RUN: Final = "run"
 
-# With these a run is refused, unless it is one of the kinds that end it in the middle.
-_BEFORE_IT: Final = (AnswerRejected, SettingsError, ThreadError)
-_AMID_IT: Final = (DatabaseError, LeaseLost, ModelUnavailable)
+# A run that ends with a refusal has changed nothing; three kinds of them end it in the middle.
+_REFUSALS: Final = (AnswerRejected, SettingsError, ThreadError)
+_MIDWAY: Final = (DatabaseError, LeaseLost, ModelUnavailable)
 
 
 def keep_run(astream: F) -> F:
@@ -62,18 +62,18 @@ async def _stream_on_record(
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
-    except _BEFORE_IT as error:
-        if not isinstance(error, _AMID_IT):
+    except _REFUSALS as error:
+        if not isinstance(error, _MIDWAY):
             await asyncio.to_thread(path.unlink)
         raise
     if graph.checkpointer is None or not about["thread"]:
         return
     state = await graph.aget_state(config)
     asks = [{"id": one.id, "value": one.value} for one in state.interrupts]
-    said = state.values.get("messages") or ()
-    wished = not about["given"] or any(STEERS in one.additional_kwargs for one in said)
-    ended = {"outcome": state.values.get("outcome"), "asks": asks, "wished": wished}
-    await asyncio.to_thread(kept.save, RUN, {**about, **ended}, path=path)
+    messages = state.values.get("messages") or ()
+    steered = not about["given"] or any(STEERS in one.additional_kwargs for one in messages)
+    end = {"outcome": state.values.get("outcome"), "asks": asks, "stopped_or_steered": steered}
+    await asyncio.to_thread(kept.save, RUN, {**about, **end}, path=path)
 
 
 def _spell_context(context: Any) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def spell_input(given: Any) -> dict[str, Any]:
         case Command(resume=answer) if answer is not None:
             return {"answer": answer}
         case Mapping():
-            said = messages_to_dict(convert_to_messages(given.get("messages") or []))
-            return {"values": {**given, "messages": said}}
+            messages = convert_to_messages(given.get("messages") or [])
+            return {"values": {**given, "messages": messages_to_dict(messages)}}
     return {}
 
 
