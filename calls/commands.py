@@ -32,10 +32,7 @@ def find_commands(result: object) -> list[Any]:
 
 
 def read_commands(
-    items: Sequence[Any],
-    takes: Collection[str],
-    call_id: str,
-    known: Sequence[AnyMessage] = (),
+    items: Sequence[Any], takes: Collection[str], call_id: str, known: Sequence[AnyMessage] = ()
 ) -> ToolResult:
     """The result of a call whose tool answered with graph commands; it has not failed.
 

@@ -25,14 +25,7 @@ from .chat_commands import NAMES, SUGGESTED, Switch, drop_file_marks, run_comman
 from .prompt import Keyboard, Prompt, PromptLeft, read_typed_line
 from .run import Session, open_session
 from .settings import NO_MODEL, Settings, check_thread_id, make_thread_id
-from .terminal import (
-    Code,
-    Output,
-    clean,
-    interrupt_run,
-    run_attempt,
-    send_signals_to,
-)
+from .terminal import Code, Output, clean, interrupt_run, run_attempt, send_signals_to
 from .threads import describe_thread, dismiss_thread, list_resumable
 from .view import LiveView, PlainView
 

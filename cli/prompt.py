@@ -44,9 +44,7 @@ class Prompt:
     """Reads lines; the arrow keys bring earlier ones back."""
 
     def __init__(
-        self,
-        is_interrupted: Callable[[], bool] = lambda: False,
-        complete: Complete | None = None,
+        self, is_interrupted: Callable[[], bool] = lambda: False, complete: Complete | None = None
     ) -> None:
         """`is_interrupted` says whether Ctrl-C came before the prompt could hear it.
 

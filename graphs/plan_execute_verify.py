@@ -15,12 +15,7 @@ from ..nodes.turns import finish, intake, remember_calls
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
-from .build import (
-    assemble_served_parts,
-    build_graph,
-    draw_graph,
-    make_outer_builder,
-)
+from .build import assemble_served_parts, build_graph, draw_graph, make_outer_builder
 from .options import BuildOptions, ModelOption, ToolsOption, document_options
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 

@@ -23,12 +23,7 @@ from ..state.errors import SettingsError
 from ..state.flow import FlowInput, FlowState, select_failed
 from ..state.loop import LoopOutput
 from ..tools.python_tools import add_llm_call
-from .build import (
-    assemble_served_parts,
-    build_graph,
-    draw_graph,
-    make_outer_builder,
-)
+from .build import assemble_served_parts, build_graph, draw_graph, make_outer_builder
 from .options import BuildOptions, ModelOption, ToolsOption, document_options
 
 NAME = "prompt_flow"

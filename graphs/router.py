@@ -18,12 +18,7 @@ from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.outcome import Way
 from ..state.route import RouterState
-from .build import (
-    assemble_served_parts,
-    build_graph,
-    draw_graph,
-    make_outer_builder,
-)
+from .build import assemble_served_parts, build_graph, draw_graph, make_outer_builder
 from .options import BuildOptions, ModelOption, ToolsOption, document_options
 from .plan_execute_verify import plan_builder
 from .prompt_flow import flow_builder

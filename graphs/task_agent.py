@@ -19,12 +19,7 @@ from ..state.agent import AgentDefinition, TaskAgentState
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import Due, build_runs, list_phases, route_to_foreground
-from .build import (
-    assemble_served_parts,
-    build_graph,
-    draw_graph,
-    make_outer_builder,
-)
+from .build import assemble_served_parts, build_graph, draw_graph, make_outer_builder
 from .options import BuildOptions, ModelOption, ToolsOption, document_options
 
 NAME = "task_agent"

@@ -21,13 +21,7 @@ from ..state.contracts import Contract, Text
 from ..state.messages import is_words
 from ..text.loose_json import extract, strip_thoughts
 from ..text.sentences import say, says_nothing
-from .reading import (
-    Reading,
-    explain_unusable,
-    field_names,
-    read_answer,
-    read_object,
-)
+from .reading import Reading, explain_unusable, field_names, read_answer, read_object
 
 _TAG_NAME: Final = r"agent[\s_-]?meta"
 _NAME: Final = rf"{_TAG_NAME}(?!data|\]\()"

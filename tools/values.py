@@ -7,14 +7,7 @@ stands in docs/embedding.md.
 import inspect
 import json
 import types
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Set as AbstractSet,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, time
 from decimal import Decimal

@@ -26,12 +26,7 @@ from ...state.snapshot import (
 from ...text.canonical import canonical, estimate_tokens, shorten_text
 from ...turn.scope import RunScope
 from .shared.agent import Agent
-from .shared.memory import (
-    extend_snapshot,
-    prove_facts,
-    read_snapshot,
-    render_snapshot,
-)
+from .shared.memory import extend_snapshot, prove_facts, read_snapshot, render_snapshot
 from .shared.memory_tools import read_notes
 from .shared.requests import build_question
 

@@ -10,12 +10,7 @@ from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import Task, list_required
 from ...state.undone import describe_undone_calls
 from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
-from ...turn.end import (
-    Facts,
-    build_answer_id,
-    find_answer,
-    get_denial_reason,
-)
+from ...turn.end import Facts, build_answer_id, find_answer, get_denial_reason
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
 from .work import fold_ends

@@ -20,12 +20,7 @@ from ...state.loop import PlanState, PlanUpdate
 from ...state.outcome import Spend
 from ...state.plan import Task, apply_wishes, map_dependencies, sort_by_dependencies
 from ...stream.events import make_call_events
-from ...stream.turn_messages import (
-    add_messages,
-    make_answers,
-    make_phase_message,
-    make_report_id,
-)
+from ...stream.turn_messages import add_messages, make_answers, make_phase_message, make_report_id
 from ...text.sentences import say
 from ...turn.begin import describe_evidence
 from ...turn.budget import Budget, get_limit_reason

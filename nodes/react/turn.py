@@ -13,13 +13,7 @@ from ...state.undone import describe_undone_calls, find_undone, format_call
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
 from ...turn.begin import answer_open_calls, carry_undone
-from ...turn.end import (
-    REFUSALS,
-    Facts,
-    describe_results,
-    get_refusal_reason,
-    replace_rejected,
-)
+from ...turn.end import REFUSALS, Facts, describe_results, get_refusal_reason, replace_rejected
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
 
@@ -57,10 +51,7 @@ def facts_of(state: ReactState) -> Facts:
         done=state.task_completed,
         refused=get_refusal_reason(refused),
         partly=state.task_completed and any("turn" in record for record in state.evidence),
-        unmet=[
-            *state.unmet,
-            *(undone or _explain_vain_calls(state.evidence)),
-        ],
+        unmet=[*state.unmet, *(undone or _explain_vain_calls(state.evidence))],
         answer=answer,
         results=describe_results(state.evidence),
         evidence=state.evidence,

@@ -8,22 +8,10 @@ from ...hooks.contract import Verdict
 from ...state.messages import ENDS, PACKAGE, make_rewrite, make_signature, merge_messages
 from ...state.outcome import Spend, Way
 from ...state.plan import Task
-from ...state.route import (
-    RouterState,
-    RouterUpdate,
-    collect_earlier,
-    evidence_of,
-    select_kept,
-)
+from ...state.route import RouterState, RouterUpdate, collect_earlier, evidence_of, select_kept
 from ...store.checkpoints.thread_head import CUT_OFF
 from ...turn.begin import is_same_request, repair_conversation
-from ...turn.end import (
-    Facts,
-    build_answer_id,
-    build_outcome,
-    describe_results,
-    replace_rejected,
-)
+from ...turn.end import Facts, build_answer_id, build_outcome, describe_results, replace_rejected
 from ...turn.scope import RunScope
 from ..conversation import sign_message
 from ..turns import TurnEnd

@@ -52,10 +52,7 @@ class ThreadedSaver(Saver):
     opened_by: Any = None
 
     def __init__(
-        self,
-        inner: Saver,
-        locks: Locks | None = None,
-        forget: Callable[[str], None] | None = None,
+        self, inner: Saver, locks: Locks | None = None, forget: Callable[[str], None] | None = None
     ) -> None:
         """Adapt `inner`, which must be safe to call from several threads."""
         super().__init__(serde=inner.serde)

@@ -15,18 +15,7 @@ from ...state.outcome import Spend
 from ...text.canonical import make_storable_json
 from ..base.worker_threads import find_executor
 from . import intents
-from .port import (
-    Change,
-    End,
-    Fence,
-    Intent,
-    Journal,
-    Row,
-    UsageRecord,
-    Verdict,
-    Wish,
-    Word,
-)
+from .port import Change, End, Fence, Intent, Journal, Row, UsageRecord, Verdict, Wish, Word
 from .sql import MemoryJournal
 
 T = TypeVar("T")

@@ -26,13 +26,7 @@ from ...state.channels import RECORDS
 from ...state.errors import DatabaseError, LoopwrightError
 from ...text.canonical import make_storable, make_storable_json
 from ..base.worker_threads import WorkerThreads
-from ..checkpoints.packing import (
-    PackingSaver,
-    Row,
-    Step,
-    make_serializer,
-    unpack_writes,
-)
+from ..checkpoints.packing import PackingSaver, Row, Step, make_serializer, unpack_writes
 from ..journal.port import Fence
 from ..journal.sql import explain_errors
 from ..threads.pruning import Keeps, NotPrunableError, ThreadPruning

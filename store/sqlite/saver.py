@@ -12,14 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ..base.langgraph_keys import KIND_SQL
 from ..base.worker_threads import WorkerThreads
-from ..checkpoints.packing import (
-    SQLITE,
-    PackingSaver,
-    Row,
-    Step,
-    make_serializer,
-    unpack_writes,
-)
+from ..checkpoints.packing import SQLITE, PackingSaver, Row, Step, make_serializer, unpack_writes
 from ..checkpoints.shared_values import COUNTERS, select_rows
 from ..journal.sql import explain_errors
 from .file import DatabaseFile

@@ -6,13 +6,7 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from ....models.fitting import (
-    WORDS,
-    keep_last_lines,
-    keep_newest_words,
-    list_calls,
-    render_fact,
-)
+from ....models.fitting import WORDS, keep_last_lines, keep_newest_words, list_calls, render_fact
 from ....prompts.prompt import render_section
 from ....state.agent import AgentState
 from ....state.attachments import blocks_in
