@@ -282,7 +282,7 @@ class Toolbox:
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""
-        if self._home.is_open:
+        if self._home.current_servers is not None:
             await self._home.run_on_loop(Servers.close)
 
     def close(self) -> None:
@@ -342,10 +342,6 @@ class _ServerHost:
         """The servers, if they were opened in this process."""
         return self._servers if self._process == os.getpid() else None
 
-    @property
-    def is_open(self) -> bool:
-        return self._servers is not None
-
     def add(self, configs: Sequence[ServerConfig]) -> None:
         """Have these servers, too; a SettingsError if another one has such a name."""
         known = {config.name: config for config in self.configs}
@@ -369,7 +365,7 @@ class _ServerHost:
 
     def close(self, deadline: float | None = None) -> None:
         """End everything and wait for it, from sync code."""
-        if self.is_open:
+        if self.current_servers is not None:
             run_blocking(asyncio.wait_for(self._run_here(Servers.close), deadline))
 
     def close_without_wait(self) -> None:

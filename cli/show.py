@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib.util
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,15 +99,12 @@ def _prepare_database(settings: Settings) -> None:
 
 
 def _list_parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:
+    has_company = "LOOPWRIGHT_COMPANY" in settings.environ
     return [
         ("Model", _check_models(settings)),
         ("MCP servers", check_servers(settings, output)),
         *([("Agent", _check_agent(settings, settings.agent))] if settings.agent else []),
-        *(
-            [("Company", _check_company(settings))]
-            if "LOOPWRIGHT_COMPANY" in settings.environ
-            else []
-        ),
+        *([("Company", _check_company(settings))] if has_company else []),
         ("Instructions", _check_instructions(settings)),
         ("Database", _check_database(settings)),
         ("langgraph dev", _check_dev_server()),
@@ -225,10 +223,8 @@ def list_offers(settings: Settings) -> Iterator[str]:
     with _open_toolbox(settings) as toolbox:
         for server in toolbox.servers:
             try:
-                for one in (
-                    *toolbox.list_offers(server, "prompts"),
-                    *toolbox.list_offers(server, "resources"),
-                ):
+                kinds = ("prompts", "resources")
+                for one in chain(*(toolbox.list_offers(server, kind) for kind in kinds)):
                     given = [f"{known['name']}=…" for known in one.get("arguments") or ()]
                     words = [one.get("uri"), one["name"], *given, one.get("description")]
                     yield shorten_line(f"{server}: {' '.join(filter(None, words))}", 200)

@@ -12,7 +12,8 @@ from inspect_ai.tool import Tool
 from ..graphs.registry import find_builder
 from ..prompts.prompt import PromptManager
 from ..state.context import Context
-from .runs import Build, Person, check_person, open_runs
+from ..state.errors import SettingsError
+from .runs import PERSONS, Build, Person, open_runs
 
 
 @agent
@@ -40,7 +41,9 @@ def loop_agent(
         TypeError: There is no such option.
     """
     settings = {name: options.pop(name) for name in Context.model_fields.keys() & options.keys()}
-    check_person(person)
+    if not callable(person) and person not in PERSONS:
+        msg = f"person={person!r}: an eval's person is {', '.join(PERSONS)}, or a function."
+        raise SettingsError(msg)
     build, context = _make_builder(graph, options), Context(**settings)
     build()  # what is wrong is said before the first sample
     known = [reads] if isinstance(reads, str) else [*reads]

@@ -26,7 +26,6 @@ from pydantic import Field
 
 from ..state.channels import unpack_fields
 from ..state.context import Context
-from ..state.errors import SettingsError
 from ..text.sentences import say
 from .model import open_models
 from .tools import TaskTools
@@ -38,7 +37,7 @@ Person = str | Callable[[Mapping[str, Any]], Any]
 """`approve`, `reject`, `unmarked` (approves what is not marked as a stranger's), or a function
 from a question to an answer."""
 
-_WORDS: Final = ("approve", "reject", "unmarked")
+PERSONS: Final = ("approve", "reject", "unmarked")
 
 _THREAD: Final[Any] = {"configurable": {"thread_id": "sample"}}
 
@@ -164,13 +163,6 @@ async def open_runs(
         graph = build(model=models, tools=bridged.bridge(), checkpointer=InMemorySaver())
         yield GraphRuns(graph, bridged, broken, person, context)
     broken.cancel()
-
-
-def check_person(person: Person) -> None:
-    """Raise SettingsError if it is none."""
-    if not callable(person) and person not in _WORDS:
-        msg = f"person={person!r}: an eval's person is {', '.join(_WORDS)}, or a function."
-        raise SettingsError(msg)
 
 
 def answer_question(person: Person, question: Mapping[str, Any]) -> Any:

@@ -108,9 +108,8 @@ class ReplayTape:
         alike = [r for r in self.calls if now == {name: r[name] for name in now}]
         record = next((r for r in alike if r["call"] == call.id), alike[0] if alike else None)
         if record is None:
-            known = [r for r in self.calls if r["call"] == call.id or r["tool"] == now["tool"]]
-            near = [{name: r[name] for name in now} for r in known]
-            raise RequestNotRecorded(explain_difference(f"The call {call.id}", now, near))
+            others = [{name: r[name] for name in now} for r in self.calls]
+            raise RequestNotRecorded(explain_difference(f"The call {call.id}", now, others))
         self.calls.remove(record)
         if record.get("result") is None:
             asked = f"{record['tool']} asked a human something, which cannot be played again."

@@ -145,14 +145,9 @@ def _spell_block(block: Any) -> Any:
 
 
 def _spell_error(error: Exception) -> dict[str, Any]:
-    return {
-        "kind": type(error).__name__,
-        "text": str(error),
-        "status_code": status_of(error),
-        "is_retryable": delay_before(0, error) is not None,
-        "code": getattr(error, "code", None),
-        "param": getattr(error, "param", None),
-    }
+    fields = {name: getattr(error, name, None) for name in ("code", "param")}
+    fields |= {"kind": type(error).__name__, "text": str(error), "status_code": status_of(error)}
+    return fields | {"is_retryable": delay_before(0, error) is not None}
 
 
 class RecordedError(ModelError):

@@ -227,11 +227,8 @@ class Catalog:
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
         """Names and descriptions for roles that only plan; of many tools the likely ones."""
-        names = (
-            self.deferred_tools.find_likely(request)
-            if self.deferred_tools.is_needed
-            else self.tools
-        )
+        many = self.deferred_tools
+        names = many.find_likely(request) if many.is_needed else self.tools
         tools = [*(self.tools[name] for name in names), *self.own.values()]
         tools = [tool for tool in tools if tool.own is None or tool.is_work]
         return [{"name": tool.name, "description": tool.description} for tool in tools]

@@ -113,12 +113,9 @@ def list_orders(scope: RunScope, state: AgentState) -> list[HumanMessage]:
     """What it was told and has not read. A model wrote it, so it counts as what a tool gave."""
     known = {message.id for message in state.messages}
     wishes = [one for one in scope.around.wishes.get(state.path, ()) if one["text"]]
+    origin = make_signature(TOOL)
     return [
-        HumanMessage(
-            say("told_by_caller", words=one["text"]),
-            id=name,
-            additional_kwargs=make_signature(TOOL),
-        )
+        HumanMessage(say("told_by_caller", words=one["text"]), id=name, additional_kwargs=origin)
         for one in wishes
         if (name := f"{state.turn_id}.{state.path}.{one['id']}") not in known
     ]

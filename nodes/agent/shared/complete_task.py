@@ -101,10 +101,8 @@ def _find_open_work(own: HandlerScope, state: AgentState) -> ToolResult | None:
     if list_orders(own.scope, state):
         return make_failure(say("order_came_before_end"))
     if running := state.background:
-        told = say(
-            "background_runs",
-            handles=", ".join(make_agent_path(own.scope.path, c) for c in running),
-        )
+        handles = ", ".join(make_agent_path(own.scope.path, call) for call in running)
+        told = say("background_runs", handles=handles)
         return replace(make_failure(told), update={"awaited": True})
     return None
 

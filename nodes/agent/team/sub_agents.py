@@ -133,9 +133,8 @@ class SubAgents:
 
     def build_objective(self, call: PendingCall) -> tuple[str, str]:
         """What one is told, and why it cannot begin."""
-        objective, problem = self.agent.team[call["args"]["agent_name"]].build_objective(
-            call["args"]
-        )
+        args = call["args"]
+        objective, problem = self.agent.team[args["agent_name"]].build_objective(args)
         most = self.scope.context.max_agent_depth
         deep = len(self.state.agents) >= most
         return objective, problem or (say("agents_too_deep", most=most) if deep else "")
