@@ -305,7 +305,8 @@ async def answer_by_handler(work: "PassScope", call: Call, _: "Then") -> None:
     handler: Any = tool.own
     began = time.monotonic()
     deadline = compute_deadline(call.pending, tool, work.scope.context)
-    call.result, call.reason = await run_once(tool, handler(call.args, own), deadline)
+    result, call.reason = await run_once(tool, handler(call.args, own), deadline)
+    call.result = mask_result(result, work.toolbox.secrets)
     call.reason = call.reason or _ANSWERS.get((call.reply or {}).get("action"), "")
     call.ran, call.seconds = True, time.monotonic() - began
 

@@ -225,9 +225,11 @@ def list_offers(settings: Settings) -> Iterator[str]:
             try:
                 kinds = ("prompts", "resources")
                 for one in chain(*(toolbox.list_offers(server, kind) for kind in kinds)):
-                    given = [f"{known['name']}=…" for known in one.get("arguments") or ()]
-                    words = [one.get("uri"), one["name"], *given, one.get("description")]
-                    yield shorten_line(f"{server}: {' '.join(filter(None, words))}", 200)
+                    wanted = one.get("arguments")  # a server says what it likes
+                    known = wanted if isinstance(wanted, list) else []
+                    given = [f"{a.get('name')}=…" for a in known if isinstance(a, dict)]
+                    words = [one.get("uri"), one.get("name"), *given, one.get("description")]
+                    yield shorten_line(f"{server}: {' '.join(map(str, filter(None, words)))}", 200)
             except ServerUnavailable as error:
                 yield shorten_line(f"! {server}: {error}", 400)
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +11,9 @@ from typing import Any, Final
 from ..calls.call_records import Call
 from ..calls.results import Media, ToolResult
 from ..calls.sending import Response
+from ..hooks.contract import NOTHING, Verdict
 from ..models.on_record import ReplayModel, RequestNotRecorded, explain_difference, record_model
-from ..state.errors import read_variable
+from ..state.errors import DatabaseError, read_variable
 from ..store.base.recordings import TAPE, Recordings
 from ..text.canonical import hash_of
 from ..text.secrets import Secrets
@@ -20,6 +21,7 @@ from ..tools.mcp.config import ServerConfig
 from ..tools.mcp.server import Listing
 
 _CALL: Final = "call"
+_HOOK: Final = "hook"
 _SERVER: Final = "server"
 
 
@@ -66,8 +68,18 @@ class RecordingTape:
         path = await asyncio.to_thread(self.kept.save, _CALL, record, secrets)
         response: Response = await make()
         record |= {"result": asdict(response.result), "reason": response.reason}
-        await asyncio.to_thread(self.kept.save, _CALL, record, secrets, path=path)
+        with suppress(DatabaseError):  # what was done counts; the next record tells
+            await asyncio.to_thread(self.kept.save, _CALL, record, secrets, path=path)
         return response
+
+    async def hear_hooks(self, thread: str, about: list[Any], run: Callable[[], Any]) -> Verdict:
+        """Keep what hooks say together."""
+        verdict: Verdict = await run()
+        said = verdict.model_dump(mode="json", by_alias=True, exclude_defaults=True, fallback=str)
+        record = {"thread": thread, "event": about[0], "key": hash_of(about), "said": said}
+        with suppress(DatabaseError):  # as above: a call may have been made before
+            await asyncio.to_thread(self.kept.save, _HOOK, record)
+        return verdict
 
 
 class ReplayTape:
@@ -83,6 +95,7 @@ class ReplayTape:
         self.model = ReplayModel(recordings.folder, thread=thread)
         self._servers = {record["server"]: record for record in recordings.read(_SERVER)}
         self.calls = [r for r in recordings.read(_CALL) if r["thread"] == thread]
+        self._hooks = [r for r in recordings.read(_HOOK) if r["thread"] == thread]
 
     def wrap_model(self, _: Callable[[], Any]) -> ReplayModel:
         """The recorded answers."""
@@ -116,6 +129,14 @@ class ReplayTape:
             raise RequestNotRecorded(asked)
         media = tuple(Media(**one) for one in record["result"]["media"])
         return Response(ToolResult(**{**record["result"], "media": media}), record["reason"])
+
+    async def hear_hooks(self, _: str, about: list[Any], __: Callable[[], Any]) -> Verdict:
+        """What hooks said, which do not run; nothing where none was heard."""
+        record = next((r for r in self._hooks if r["key"] == hash_of(about)), None)
+        if record is None:
+            return NOTHING
+        self._hooks.remove(record)
+        return Verdict.model_validate(record["said"])
 
 
 def _spell_call(call: Call) -> dict[str, Any]:

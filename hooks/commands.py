@@ -87,7 +87,7 @@ class Command:
             try:
                 adopt(process.pid)
                 while process.poll() is None and not is_over.wait(_BETWEEN_LOOKS):
-                    if os.fstat(output.fileno()).st_size > most:
+                    if any(os.fstat(one.fileno()).st_size > most for one in (output, words)):
                         break
             finally:
                 signal_group(process.pid, KILL)

@@ -19,6 +19,8 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.context import Emit, OpenSession, Session
 from ..state.errors import SettingsError
+from ..store.base.recordings import TAPE
+from ..text.secrets import read_own_secrets
 from ..text.sentences import say
 from .commands import read_hook_file
 from .contract import (
@@ -66,11 +68,14 @@ class Hooks:
             if hook not in unique:
                 unique.append(hook)
         self._ordered = sorted(unique, key=lambda hook: hook.order)
+        self._tape = TAPE.get()
         self.events = frozenset(hook.event for hook in unique)
 
     def exclude(self, *events: HookEvent) -> "Hooks":
         """These hooks without those of some events."""
-        return Hooks(hook for hook in self._ordered if hook.event not in events)
+        fewer = Hooks(hook for hook in self._ordered if hook.event not in events)
+        fewer._tape = self._tape
+        return fewer
 
     async def fire(
         self, event: HookEvent, *, emit: Emit | None = None, thread: str = "", **fields: Any
@@ -86,11 +91,19 @@ class Hooks:
             return NOTHING
         given = _build_common_fields(event, thread) | fields
         run_all = _run_in_sequence if any(hook.sequential for hook in hooks) else _run_parallel
-        runs = await run_all(hooks, given)
-        for run in runs:
-            run.emit_result(emit)
-        warnings = [run.warning for run in runs if run.failed]
-        return merge_outputs(event, given, [run.output for run in runs], warnings)
+
+        async def run_hooks() -> Verdict:
+            runs = await run_all(hooks, given)
+            for run in runs:
+                run.emit_result(emit)
+            warnings = [run.warning for run in runs if run.failed]
+            return merge_outputs(event, given, [run.output for run in runs], warnings)
+
+        if self._tape is None:
+            return await run_hooks()
+        about = [event, value, fields.get("tool_input")]
+        verdict: Verdict = await self._tape.hear_hooks(given["session_id"], about, run_hooks)
+        return verdict
 
 
 def make_session_opener(hooks: Hooks) -> OpenSession | None:
@@ -193,7 +206,8 @@ async def _run_hook(hook: Hook, given: Mapping[str, Any]) -> _HookRun:
     output, failed, error = Output(), "", ""
     try:
         called = _call_hook(hook.run, copy.deepcopy(dict(given)))
-        output = read_output(await _run_with_deadline(hook.timeout, called))
+        said = await _run_with_deadline(hook.timeout, called)
+        output = read_output(read_own_secrets().mask_json(said))  # it has our environment
     except GraphBubbleUp:
         raise
     except UnreadableOutput as refused:

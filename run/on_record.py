@@ -19,7 +19,7 @@ from ..state.errors import (
     ThreadError,
 )
 from ..state.messages import STEERS
-from ..text.secrets import MASK, is_secret_name
+from ..text.secrets import MASK, is_secret_name, read_own_secrets
 
 F = TypeVar("F", bound=Callable[..., Any])
 RUN: Final = "run"
@@ -79,10 +79,20 @@ async def _stream_on_record(
 def _spell_context(context: Any) -> dict[str, Any]:
     given = Context.model_validate({} if context is None else context)
     spelled = given.model_dump(mode="json", exclude_defaults=True, fallback=str)
-    for name in spelled.get("tool_context") or {}:
-        if is_secret_name(name):
-            spelled["tool_context"][name] = MASK
+    if shared := spelled.get("tool_context"):
+        spelled["tool_context"] = _mask_named(shared)
     return spelled
+
+
+def _mask_named(value: Any, name: str = "") -> Any:
+    """Data for tools, without what is secret by its name or stands in an address, at any depth."""
+    if is_secret_name(name):
+        return MASK
+    if isinstance(value, Mapping):
+        return {key: _mask_named(part, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_mask_named(part, name) for part in value]
+    return read_own_secrets().mask_words(value) if isinstance(value, str) else value
 
 
 def spell_input(given: Any) -> dict[str, Any]:

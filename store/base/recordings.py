@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from ...state.errors import SettingsError
+from ...state.errors import DatabaseError, SettingsError
 from ...text.secrets import Secrets, read_own_secrets
 
 _PROCESS: Final = uuid.uuid4().hex[:8]
@@ -35,7 +35,7 @@ class Recordings:
         """Write a JSON object, over the one at `path` or as the newest; gives its path. Blocks.
 
         Raises:
-            SettingsError: The folder cannot be written to.
+            DatabaseError: The folder cannot be written to.
         """
         if path is None:
             named = f"{time.time_ns() // 1000:016d}-{_PROCESS}-{next(_NUMBERS):05d}-{kind}.json"
@@ -46,13 +46,14 @@ class Recordings:
         text = json.dumps(spelled, indent=1, ensure_ascii=False)
         half = path.with_name(f".{path.name}.{next(_NUMBERS)}.half")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)  # as private as a database
+            half.touch(0o600)
             half.write_text(text + "\n", "utf-8", "surrogatepass")
             os.replace(half, path)
         except OSError as error:
             why = error.strerror or error
             msg = f"The folder of recordings {self.folder} cannot be written to: {why}."
-            raise SettingsError(msg) from error
+            raise DatabaseError(msg) from error
         return path
 
     def read(self, kind: str) -> Iterator[dict[str, Any]]:
@@ -67,7 +68,7 @@ class Recordings:
         for path in sorted(self.folder.glob(f"[0-9]*-{kind}.json")):
             try:
                 record = json.loads(path.read_text("utf-8", "surrogatepass"))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 msg = f"{path} is no recording ({error}): delete it, or record the run again."
                 raise SettingsError(msg) from error
             if isinstance(record, dict):

@@ -327,6 +327,7 @@ def test_a_conversation_remembers_its_agent_and_says_what_became_of_it(tmp_path,
 
 def test_prompts_and_resources_of_servers_are_listed(tmp_path):
     servers = {"library": stdio("library"), "gone": {"command": "nowhere"}}
+    servers["odd"] = stdio("faulty", "odd")
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     how = ("--graph", "react", "--mcp", "mcp.json")
     code, told, _ = chat(*how, "--thread", "t", stdin="/prompts\n")
@@ -337,4 +338,5 @@ def test_prompts_and_resources_of_servers_are_listed(tmp_path):
         "library: books://juno juno A book about a lamp.",
     ]
     assert "! gone: the command 'nowhere'" in listed[3]
+    assert listed[4:6] == ["odd: {'a': 1}", "odd:"]
     assert code == 0

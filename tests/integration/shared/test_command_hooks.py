@@ -128,6 +128,7 @@ FAILURES = {
     "crash": ("echo a secret s3cr3t-of-ours >&2; exit 1", "exit code 1"),
     "huge": (f"{PYTHON} -c \"print('x' * 20_000_000)\"", "more than 10,000,000 bytes"),
     "endless": ("yes", "more than 10,000,000 bytes"),
+    "endless complaint": ("yes >&2", "exit code -9"),
     "no UTF-8": (r"printf '\377\376'", "UTF-8"),
     "half": ('echo \'{"decision": "den\'', "JSON"),
     "unknown key": ('echo \'{"decison": "deny"}\'', "decison"),
@@ -210,8 +211,12 @@ def test_it_runs_where_we_do_with_our_environment_and_its_words_are_masked(tmp_p
     monkeypatch.setenv("MAIL_TOKEN", "t0ken-for-mails")
     seen = tmp_path / "seen"
     command = f"env > {seen}; pwd >> {seen}; echo $MAIL_TOKEN is wrong >&2; exit 2"
-    graph = built(command_hook("BeforeTool", command, match="pay"))
-    graph.invoke(GOAL, THREAD)
+    words = {"additionalContext": "mail by t0ken-for-mails", "systemMessage": "t0ken-for-mails"}
+    told = script(tmp_path, f"echo '{json.dumps(words)}'")
+    hooks = command_hook("BeforeTool", command, match="pay"), command_hook("BeforeAgent", told)
+    graph = built(*hooks)
+    assert "t0ken" not in str([*graph.stream(GOAL, THREAD, stream_mode="custom")])
+    assert "mail by" in texts(graph)
     *lines, folder = seen.read_text().splitlines()
     assert {"MAIL_TOKEN=t0ken-for-mails", f"CLAUDE_PROJECT_DIR={folder}"} <= {*lines}
     assert "is wrong" in texts(graph)

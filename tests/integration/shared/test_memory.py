@@ -259,6 +259,20 @@ def test_limits_secrets_and_a_graph_without_a_store_refuse_in_words(monkeypatch)
         build_task_agent(memory="yes")
 
 
+def test_a_store_that_is_down_is_told_without_its_password(monkeypatch):
+    monkeypatch.setenv("STORE_URL", url := "postgresql://ada:pw-4711-0815@db/kept")
+
+    class Away(InMemoryStore):
+        async def abatch(self, ops):
+            raise ConnectionError(f"{url} is away")
+
+    world = World()
+    world.store = Away()
+    result = world.run(keep(TEA))
+    assert "is away" in str(result["messages"])
+    assert "pw-4711" not in str(result)
+
+
 def test_the_nearest_comes_first_where_the_store_has_an_index():
     def embed(texts):
         return [[float("tea" in text), float("ship" in text), 0.1] for text in texts]

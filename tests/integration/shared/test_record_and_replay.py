@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ from loopwright.cli.terminal import Output
 from loopwright.graphs.registry import REGISTRY
 from loopwright.models.on_record import RecordedError
 from loopwright.models.refusals import is_retryable
-from loopwright.state.errors import AnswerRejected, SettingsError
+from loopwright.state.errors import AnswerRejected, DatabaseError, SettingsError
 from support.desk_writer import desk_writer
 from support.flows import flow, step
-from support.scripts import passed, plan, report, thought, todo
+from support.scripts import call, passed, plan, report, thought, todo
 
 ON_T: Any = {"configurable": {"thread_id": "t"}}
 GOAL = 'Write "good morning" to a.txt'
@@ -128,6 +129,14 @@ ROLES = {
 }
 
 
+def write_mailing_hook(mails):
+    """A file of a hook that acts on the world, and whose words a model reads."""
+    command = f"echo mailed >> {mails}; echo '{json.dumps({'additionalContext': 'It is Monday.'})}'"
+    hook = {"type": "command", "command": command}
+    Path("hooks.json").write_text(json.dumps({"hooks": {"PostToolUse": [{"hooks": [hook]}]}}))
+    return "hooks.json"
+
+
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_thread_of_every_graph_is_replayed_without_server_or_tool(
     name, tmp_path, monkeypatch, capsys
@@ -136,7 +145,8 @@ def test_a_thread_of_every_graph_is_replayed_without_server_or_tool(
     servers: Any = {"notes": {"command": sys.executable, "args": [str(FAULTY)]}}
     Path("mcp.json").write_text(json.dumps({"mcpServers": servers}))
     Path("script.json").write_text(json.dumps(ROLES))
-    settings = Settings(graph=name, mcp="mcp.json", script="script.json", record="rec")
+    own: Any = {"mcp": "mcp.json", "hooks": write_mailing_hook(tmp_path / "mails")}
+    settings = Settings(graph=name, script="script.json", record="rec", **own)
     with open_durability("sqlite:///t.db") as kept:
         graph, _ = build_named_graph(settings, name, Context(), kept, None)
         said: Any = [("user", "Note it.")]
@@ -148,14 +158,14 @@ def test_a_thread_of_every_graph_is_replayed_without_server_or_tool(
         graph.own_builder.tape = None
     assert outcome["status"] == "complete", outcome
     Path("mcp.json").write_text(json.dumps({"mcpServers": {"notes": {"command": "/nowhere"}}}))
-    told = play("rec", capsys, mcp="mcp.json")
+    told = play("rec", capsys, **own)
     assert told["status"] == "equal", told
     assert (told["model_answers"] > 1, told["tool_results"]) == (True, 1)
     assert Path("a.txt").read_text() == "noted\n"
+    assert Path("mails").read_text() == "mailed\n" * (1 + (name == "prompt_flow"))
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
-    (first, *rest) = play("rec", capsys, mcp="mcp.json")["differences"]
-    assert first.startswith("Run ")
-    assert rest
+    (first, *rest) = play("rec", capsys, **own)["differences"]
+    assert (first[:4], bool(rest)) == ("Run ", True)
 
 
 async def test_a_model_is_recorded_by_every_way_it_is_asked_with_its_errors(tmp_path, monkeypatch):
@@ -189,6 +199,7 @@ async def test_a_model_is_recorded_by_every_way_it_is_asked_with_its_errors(tmp_
     assert [str(s).replace(token, "…masked…") for s in first] == [str(s) for s in second]
     files = [path.read_text() for path in tmp_path.iterdir()]
     assert (len(files), any(token in text for text in files)) == (4, False)
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}, "others cannot read"
     assert again.list_unused() == []
 
 
@@ -213,6 +224,10 @@ async def test_what_was_not_recorded_is_refused_with_a_diff_also_of_equal_reques
     assert len(model.list_unused()) == 1
 
 
+def read_all(folder):
+    return "".join(path.read_text() for path in Path(folder).iterdir())
+
+
 async def test_threads_that_ran_side_by_side_are_replayed_apart_and_a_stopped_one_is_not(
     tmp_path, monkeypatch, capsys
 ):
@@ -226,12 +241,14 @@ async def test_threads_that_ran_side_by_side_are_replayed_apart_and_a_stopped_on
         return thought(f"I am {name}.")
 
     graph: Any = REGISTRY["react"].build(model=ScriptedModel(answer), checkpointer=saver, mcp={})
+    own = {"tool_context": {"shop": {"password": "hunter2", "urls": ["db://u:hunter2@h/d"]}}}
     await asyncio.gather(
         *[
-            graph.ainvoke({"messages": [("user", f"You are {name}")]}, thread)
+            graph.ainvoke({"messages": [("user", f"You are {name}")]}, thread, context=own)
             for name, thread in ((n, {"configurable": {"thread_id": n}}) for n in names)
         ]
     )
+    assert "hunter2" not in read_all("rec")
     with pytest.raises(SettingsError):
         await graph.ainvoke({"messages": [("user", "hi")]}, ON_T, context={"max_turns": "many"})
     with pytest.raises(AnswerRejected):
@@ -242,3 +259,26 @@ async def test_threads_that_ran_side_by_side_are_replayed_apart_and_a_stopped_on
     await graph.astop(ON_T)
     with pytest.raises(SettingsError, match="stopped or steered"):
         await asyncio.to_thread(play, "rec", capsys)
+
+
+def test_a_folder_that_fails_after_a_payment_does_not_lose_what_was_paid(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_RECORD", str(folder := tmp_path / "rec"))
+    paid = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        shutil.rmtree(folder)
+        folder.touch()  # as a full disk: nothing can be written
+        return "paid"
+
+    script = {"thought": [thought("I pay.", more=True), thought("Paid.")]}
+    script |= {"action": [[call("pay", amount=7)]], "observation": ["It is paid."] * 2}
+    graph: Any = REGISTRY["react"].build(
+        ScriptedModel(script), [pay], policy="allow", checkpointer=InMemorySaver()
+    )
+    with pytest.raises(DatabaseError, match="cannot be written to"):
+        graph.invoke({"messages": [("user", "Pay 7")]}, ON_T)
+    folder.unlink()
+    outcome = graph.invoke(None, ON_T)["outcome"]
+    assert (outcome["status"], outcome["answer"], paid) == ("complete", "Paid.", [7])

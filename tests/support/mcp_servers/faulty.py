@@ -11,6 +11,7 @@ from typing import Any
 
 MODES = set(sys.argv[1:])
 CANCELLED: list[int] = []
+OFFERS: dict[str, Any] = {"prompts": {}} if "odd" in MODES else {}
 CHILD = [0]
 WRITES: dict[str, dict[str, bool]] = {
     "die": {}, "die_once": {}, "hold": {}, "note": {},
@@ -92,9 +93,11 @@ def answer(message) -> Any:
     if message["method"] == "initialize":
         return {
             "protocolVersion": message["params"]["protocolVersion"],
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": {"tools": {"listChanged": True}, **OFFERS},
             "serverInfo": {"name": "faulty", "version": "1"},
         }
+    if message["method"] == "prompts/list":
+        return {"prompts": [5, {"name": {"a": 1}, "arguments": 5}, {"arguments": ["b"]}]}
     if message["method"] == "tools/list":
         return {"tools": tools()}
     if message["method"] == "tools/call":
