@@ -62,15 +62,18 @@ class _Player:
     def __init__(self, settings: Settings, output: Output, tape: ReplayTape) -> None:
         self._settings, self._output, self._tape = settings, output, tape
         self._question_ids: list[str] = []
-        """Those of the last run that ended, as they are on record."""
+        """Those of the run before, as they are on record; none of one that was killed."""
 
     def play(self, runs: Sequence[Mapping[str, Any]], url: str) -> list[str]:
         """Play them in this database, up to the first that differs; what differs, in words."""
         numbered = enumerate(runs, start=1)
-        for _, together in groupby(numbered, key=lambda one: one[1]["process"]):
+        for process, together in groupby(numbered, key=lambda one: one[1]["process"]):
+            self._tape.play_process(process)
             with open_durability(url) as durability:
                 graph = None
                 for number, run in together:
+                    if _is_lost(run, runs[number:]):
+                        continue
                     graph = graph or self._build(run, durability)
                     if differences := [*self._play_run(graph, run)]:
                         return [f"Run {number} of {len(runs)} is otherwise.", *differences]
@@ -87,6 +90,7 @@ class _Player:
         given = read_input(run["given"])
         if isinstance(given, Command):
             given = Command(resume=self._name_answers(graph, config, given.resume))
+        self._question_ids = [one["id"] for one in run.get("asks") or ()]
         goes_on = given is not None or graph.get_state(config).next
         try:
             if run["given"] and goes_on:
@@ -101,15 +105,21 @@ class _Player:
             now = _list_lines(asks, state.values.get("outcome"))
             then = _list_lines([one["value"] for one in run["asks"]], run["outcome"])
             yield from unified_diff(then, now, "recorded", "now", lineterm="", n=0)
-            self._question_ids = [one["id"] for one in run["asks"]]
 
     def _name_answers(self, graph: Graph, config: Any, answers: Any) -> Any:
         """The answers by the ids that their questions have now; the order of questions stays."""
         if not isinstance(answers, Mapping):
             return answers
         now = (one.id for one in graph.get_state(config).interrupts)
-        ids = dict(zip(self._question_ids, now, strict=False))
+        ids = dict(zip(self._question_ids or answers, now, strict=False))
         return {ids.get(name, name): answer for name, answer in answers.items()}
+
+
+def _is_lost(run: Mapping[str, Any], later: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a run was killed before its answers were saved: the next run gives them once more."""
+    first, second = (one["given"].get("answer") for one in (run, *later[:1], {"given": {}})[:2])
+    both = isinstance(first, Mapping) and isinstance(second, Mapping)
+    return both and "outcome" not in run and first.keys() == second.keys()
 
 
 def _list_lines(asks: Sequence[Any], outcome: Mapping[str, Any] | None) -> list[str]:

@@ -12,10 +12,16 @@ from ..calls.call_records import Call
 from ..calls.results import Media, ToolResult
 from ..calls.sending import Response
 from ..hooks.contract import NOTHING, Verdict
-from ..models.on_record import ReplayModel, RequestNotRecorded, explain_difference, record_model
+from ..models.on_record import (
+    ReplayModel,
+    RequestNotRecorded,
+    drop_lost,
+    explain_difference,
+    record_model,
+)
 from ..state.errors import DatabaseError, read_variable
 from ..store.base.recordings import TAPE, Recordings
-from ..text.canonical import hash_of
+from ..text.canonical import canonical, hash_of
 from ..text.secrets import Secrets
 from ..tools.mcp.config import ServerConfig
 from ..tools.mcp.server import Listing
@@ -94,8 +100,15 @@ class ReplayTape:
         """Read the recordings."""
         self.model = ReplayModel(recordings.folder, thread=thread)
         self._servers = {record["server"]: record for record in recordings.read(_SERVER)}
-        self.calls = [r for r in recordings.read(_CALL) if r["thread"] == thread]
+        calls = [r for r in recordings.read(_CALL) if r["thread"] == thread]
+        self.calls = drop_lost([r | {"key": canonical([r["call"], r["arguments"]])} for r in calls])
+        self._process = ""
         self._hooks = [r for r in recordings.read(_HOOK) if r["thread"] == thread]
+
+    def play_process(self, process: str) -> None:
+        """From now on give only what this process was given: one that was killed has no more."""
+        self._process = process
+        self.model.play_process(process)
 
     def wrap_model(self, _: Callable[[], Any]) -> ReplayModel:
         """The recorded answers."""
@@ -118,10 +131,11 @@ class ReplayTape:
             RequestNotRecorded: It is not on record, or it ended without a result.
         """
         now = secrets.mask_json(_spell_call(call))
-        alike = [r for r in self.calls if now == {name: r[name] for name in now}]
+        own = [r for r in self.calls if r["process"] == self._process]
+        alike = [r for r in own if now == {name: r[name] for name in now}]
         record = next((r for r in alike if r["call"] == call.id), alike[0] if alike else None)
         if record is None:
-            others = [{name: r[name] for name in now} for r in self.calls]
+            others = [{name: r[name] for name in now} for r in own]
             raise RequestNotRecorded(explain_difference(f"The call {call.id}", now, others))
         self.calls.remove(record)
         if record.get("result") is None:
@@ -132,7 +146,8 @@ class ReplayTape:
 
     async def hear_hooks(self, _: str, about: list[Any], __: Callable[[], Any]) -> Verdict:
         """What hooks said, which do not run; nothing where none was heard."""
-        record = next((r for r in self._hooks if r["key"] == hash_of(about)), None)
+        mine = (r for r in self._hooks if r["process"] == self._process)
+        record = next((r for r in mine if r["key"] == hash_of(about)), None)
         if record is None:
             return NOTHING
         self._hooks.remove(record)

@@ -176,6 +176,7 @@ class ReplayModel(ScriptedModel):
 
     _known: list[dict[str, Any]] = PrivateAttr()
     _left: list[dict[str, Any]] = PrivateAttr()
+    _process: str = PrivateAttr(default="")
 
     def __init__(self, folder: str | Path, *, thread: str = "", **kwargs: Any) -> None:
         """Read the recordings, of one thread if it is named."""
@@ -185,10 +186,12 @@ class ReplayModel(ScriptedModel):
             for record in Recordings(folder).read(MODEL)
             if thread in ("", record["thread"])
         ]
-        # What a thread asked again after a crash had its first answers lost.
-        last = {record["key"]: record["process"] for record in self._known}
-        self._left = [r for r in self._known if not thread or r["process"] == last[r["key"]]]
+        self._left = drop_lost(self._known) if thread else [*self._known]
         self.profile = next((r["profile"] for r in self._known if r["profile"]), None)
+
+    def play_process(self, process: str) -> None:
+        """From now on answer only what this process was answered."""
+        self._process = process
 
     def list_unused(self) -> list[str]:
         """The files with requests that were not asked, oldest first."""
@@ -201,7 +204,8 @@ class ReplayModel(ScriptedModel):
         request = read_own_secrets().mask_json(spelled)
         key = _key_of(role, request)
         with self._lock:
-            found = next((record for record in self._left if record["key"] == key), None)
+            left = (r for r in self._left if self._process in ("", r["process"]))
+            found = next((record for record in left if record["key"] == key), None)
             if found is not None:
                 self._left.remove(found)
                 return _read_answer(found)
@@ -211,6 +215,12 @@ class ReplayModel(ScriptedModel):
             raise RequestNotRecorded(msg)
         alike = [record["request"] for record in self._known if record["role"] == role]
         raise RequestNotRecorded(explain_difference(who, request, alike))
+
+
+def drop_lost(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that no later process asked again: what it asks again was lost by a crash."""
+    last = {record["key"]: record["process"] for record in records}
+    return [record for record in records if record["process"] == last[record["key"]]]
 
 
 def _read_answer(record: Mapping[str, Any]) -> AIMessage | RecordedError:

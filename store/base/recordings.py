@@ -37,10 +37,11 @@ class Recordings:
         Raises:
             DatabaseError: The folder cannot be written to.
         """
+        process = f"{_PROCESS}{os.getpid():x}"  # a fork has the modules of the process it comes of
         if path is None:
-            named = f"{time.time_ns() // 1000:016d}-{_PROCESS}-{next(_NUMBERS):05d}-{kind}.json"
+            named = f"{time.time_ns() // 1000:016d}-{process}-{next(_NUMBERS):05d}-{kind}.json"
             path = self.folder / named
-        whole = {"kind": kind, "process": _PROCESS, **record}
+        whole = {"kind": kind, "process": process, **record}
         spelled = json.loads(json.dumps(whole, default=str))
         spelled = (secrets or read_own_secrets()).mask_json(spelled)
         text = json.dumps(spelled, indent=1, ensure_ascii=False)

@@ -66,3 +66,30 @@ def test_a_payment_that_was_killed_and_resumed_is_replayed_without_a_call(
     env = {"LOOPWRIGHT_RECORD": "rec", "LOOPWRIGHT_INSTRUCTIONS": "rules"}
     other = cli("replay", "t", "--mcp", "mcp.json", **env)
     assert (other.returncode, "\n+Pay nobody.\n" in other.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("files", [2, 3, 5, 6])
+def test_wherever_a_run_was_killed_its_replay_does_the_same(files, tmp_path, monkeypatch):
+    """With so many files on record: before any model answer, after one, and around the "yes"."""
+    monkeypatch.chdir(tmp_path)
+    wrote = [call("write_file", path="a.txt", content="x")]
+    script = {
+        "thought": [thought("I write.", more=True), thought("It is written.")],
+        "action": [wrote], "observation": ["Written."],
+    }  # fmt: skip
+    given = ("run", "--graph", "react", "--thread", "t", "--yes", "--record", "rec",
+             "--script", write_json("script.json", script), "Write x to a.txt")  # fmt: skip
+    with Command(server(), given, stdin="", env=dict(os.environ)) as running:
+        until = time.monotonic() + PATIENCE
+        while len([*Path("rec").glob("*.json")]) < files and time.monotonic() < until:
+            time.sleep(0.001)
+        running.kill()
+    answers = [json.loads(path.read_text()) for path in Path("rec").glob("*-model.json")]
+    used = [answer["role"] for answer in answers]
+    script["thought"] = script["thought"][min(used.count("thought"), 1) :] + script["thought"][1:]
+    script["action"], script["observation"] = [wrote] * 2, ["Written."] * 2
+    go_on = ("--yes", "--record", "rec", "--script", write_json("script.json", script))
+    if cli("resume", "t", *go_on).returncode == 5:
+        cli("resume", "t", "respond: It is written.", *go_on)
+    same = cli("replay", "t", "--record", "rec")
+    assert (same.returncode, same.stdout.splitlines()[-1]) == (0, "Today's code does the same.")
