@@ -322,7 +322,7 @@ def eval_(
         list[str] | None, Option("--model", help="provider/name; several are compared.")
     ] = None,
     prompts: Annotated[
-        list[str] | None, Option(help="Folder of prompts; several likewise.")
+        list[str] | None, Option(help="Prompts: a folder, or en; several likewise.")
     ] = None,
     more: Annotated[list[str] | None, Argument(help="Behind --: options of inspect eval.")] = None,
 ) -> None:

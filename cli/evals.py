@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import product
+from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,9 +42,12 @@ def run_eval(
     if output.json:
         output.write_result({"logs": logs, "runs": rows})
     elif rows:
+        output.write_line("")  # Inspect leaves its last line open
+        for number, row in enumerate(rows, 1):  # a screen has no room for names side by side
+            output.write_line(f"{number}: {row['name']}")
         names = dict.fromkeys(name for row in rows for name in row["scores"])
         cells = [(name, *(_show_score(row["scores"], name) for row in rows)) for name in names]
-        print_table(output, ["score", *(row["name"] for row in rows)], cells)
+        print_table(output, ["score", *map(str, range(1, len(rows) + 1))], cells)
     return Code.FAILED if failed else Code.COMPLETE
 
 
@@ -52,12 +56,13 @@ def build_commands(
     more: Names = None,
 ) -> Iterator[list[str]]:  # fmt: skip
     """The arguments of `inspect eval`, for each graph and folder of prompts."""
-    for graph, folder in product(graphs or [_OURS.get(task, "task_agent")], prompts or [""]):
+    known = [str(path.resolve()) if (path := Path(one)).is_dir() else one for one in prompts or ()]
+    for graph, folder in product(graphs or [_OURS.get(task, "task_agent")], known or [""]):
         yield [
             f"loopwright/{task}" if task in _OURS else task, "--log-dir", logs,
             *(["--model", ",".join(models)] if models else []),
-            "--solver", "loopwright/loop", "-S", f"graph={graph}",
-            *(["-S", f"prompts={Path(folder).resolve()}"] if folder else []), *(more or ()),
+            "--solver", "loopwright/loop", "-S", f"graph={graph}", "--tags", graph,
+            *(["-S", f"prompts={folder}"] if folder else []), *(more or ()),
         ]  # fmt: skip
 
 
@@ -73,11 +78,12 @@ def _read_rows(logs: str) -> Iterator[dict[str, Any]]:
         name = " ".join([log.eval.task.rpartition("/")[2], log.eval.model, *solver])
         scores: dict[str, Any] = {"status": log.status}
         for score in log.results.scores if log.results else ():
-            scores |= {f"{score.name} {of}": value.value for of, value in score.metrics.items()}
+            known = {of: one.value for of, one in score.metrics.items() if not isnan(one.value)}
+            scores |= {f"{score.name} {of}": value for of, value in known.items()}
         rows[name, str(args)] = {"name": name, "scores": scores, "log": info.name}
     yield from rows.values()
 
 
 def _show_score(scores: Mapping[str, Any], name: str) -> str:
     value = scores.get(name, "")
-    return f"{value:.3g}" if isinstance(value, float | int) else str(value)
+    return f"{round(value, 3):.12g}" if isinstance(value, float | int) else str(value)

@@ -87,6 +87,7 @@ class GraphRuns:
         answer = answer_question(self.person, question)
         asked = {"question": question.get("description", ""), "answer": answer}
         self.record.questions = [*self.record.questions, asked]
+        transcript().info(asked, source="loopwright")
         return answer
 
     async def _run(self, given: Any) -> Mapping[str, Any]:

@@ -96,6 +96,8 @@ def spend() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - Inspect's signature
         record = state.store_as(LoopRecord)
+        if not record.outcomes:
+            return Score.unscored(explanation="The run came to no end, which alone says its spend.")
         used = [outcome["spend"] for outcome in record.outcomes]
         value = {
             "model_calls": sum(one["model_calls"] for one in used),

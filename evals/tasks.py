@@ -9,7 +9,7 @@ import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 from inspect_ai import Task, task, task_with
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer, stderr
-from inspect_ai.solver import TaskState, use_tools
+from inspect_ai.solver import Generate, Solver, TaskState, chain, solver, use_tools
 from inspect_ai.tool import ToolDef, ToolError, ToolParams
 from inspect_ai.util import StoreModel, registry_create, store_as
 from pydantic import Field
@@ -42,17 +42,32 @@ def desk() -> Task:
 
 
 @task
-def measure(task: str, task_args: Mapping[str, Any] | None = None, key: str | None = None) -> Task:
+def measure(
+    task: str, task_args: Mapping[str, Any] = {}, key: str | None = None, prepare: bool = False
+) -> Task:
     """A task of another package with our scores besides its own, such as inspect_evals/agentdojo.
 
     Args:
         task: Its name in the registry of Inspect.
         task_args: Its arguments.
         key: The part of its score that says whether the work is right, where it has several.
+        prepare: Let its own solver set prompts and tools first; an agent would do the work, too.
     """
-    other = registry_create("task", task, **task_args or {})
-    ours = [honest_outcome(key), effects_once(), spend()]
-    return task_with(other, solver=loop(), scorer=[*(other.scorer or ()), *ours], name=task)
+    other = registry_create("task", task, **task_args)
+    scorers = [*(other.scorer or ()), honest_outcome(key), effects_once(), spend()]
+    setup = chain(other.setup or [], [_prepare(other.solver)] if prepare else [])
+    return task_with(other, setup=setup, solver=loop(), scorer=scorers, name=task)
+
+
+@solver
+def _prepare(own: Solver) -> Solver:
+    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - Inspect's signature
+        async def skip(state: TaskState, *_: Any, **__: Any) -> TaskState:
+            return state
+
+        return await own(state, skip)
+
+    return solve
 
 
 def _make_task(kind: str, place: str, graph: str, *more: Scorer) -> Task:

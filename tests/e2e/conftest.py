@@ -1,5 +1,6 @@
 """A real `langgraph dev` in a process of its own, and a copy of the repository to run it in."""
 
+import json
 import os
 import shutil
 import signal
@@ -23,6 +24,23 @@ LEFT_OUT = shutil.ignore_patterns(
     "node_modules",
 )  # fmt: skip
 OWN_SETTINGS = ("LOOPWRIGHT_", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
+AUTH = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+@auth.authenticate
+async def authenticate(authorization: str | None):
+    if not authorization:
+        raise Auth.exceptions.HTTPException(status_code=401, detail="Who?")
+    return {"identity": authorization.removeprefix("Bearer ")}
+
+@auth.on.store
+async def keep_apart(ctx, value):
+    namespace = tuple(value.get("namespace") or ())
+    if not namespace or namespace[0] == "loopwright":
+        raise Auth.exceptions.HTTPException(status_code=403, detail="not by this door")
+"""
 
 
 class DevServer:
@@ -126,3 +144,16 @@ def clone():
 @pytest.fixture(scope="session")
 def repository():
     return REPOSITORY
+
+
+@pytest.fixture
+def guarded_app(tmp_path):
+    """A folder with the graphs for `langgraph dev` that lets in whoever names themselves."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "auth.py").write_text(AUTH)
+    (folder / ".env").write_text("")
+    settings = json.loads((REPOSITORY / "langgraph.json").read_text())
+    settings["auth"] = {"path": "./auth.py:auth"}
+    (folder / "langgraph.json").write_text(json.dumps(settings))
+    return folder

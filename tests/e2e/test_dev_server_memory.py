@@ -9,24 +9,6 @@ from langgraph_sdk.errors import PermissionDeniedError
 
 from support.fake_openai import Reply, call, fake_openai
 
-AUTH = """
-from langgraph_sdk import Auth
-
-auth = Auth()
-
-@auth.authenticate
-async def authenticate(authorization: str | None):
-    if not authorization:
-        raise Auth.exceptions.HTTPException(status_code=401, detail="Who?")
-    return {"identity": authorization.removeprefix("Bearer ")}
-
-@auth.on.store
-async def keep_apart(ctx, value):
-    namespace = tuple(value.get("namespace") or ())
-    if not namespace or namespace[0] == "loopwright":
-        raise Auth.exceptions.HTTPException(status_code=403, detail="not by this door")
-"""
-
 
 def answer(request):
     """Keep or recall as the user's message says, then report."""
@@ -55,20 +37,11 @@ def known(told):
     return [(one["text"], one["origin"]) for one in json.loads(told)["memories"]]
 
 
-def test_two_users_with_two_threads_each_are_told_what_they_said_themselves(
-    serve, repository, tmp_path
-):
-    folder = tmp_path / "app"
-    folder.mkdir()
-    (folder / "auth.py").write_text(AUTH)
-    (folder / ".env").write_text("")
-    settings = json.loads((repository / "langgraph.json").read_text())
-    settings["auth"] = {"path": "./auth.py:auth"}
-    (folder / "langgraph.json").write_text(json.dumps(settings))
+def test_two_users_with_two_threads_each_are_told_what_they_said_themselves(serve, guarded_app):
     with (
         fake_openai(answer) as fake,
         serve(
-            folder, LOOPWRIGHT_MEMORY="1", OPENAI_BASE_URL=fake.url, OPENAI_API_KEY="sk-test",
+            guarded_app, LOOPWRIGHT_MEMORY="1", OPENAI_BASE_URL=fake.url, OPENAI_API_KEY="sk-test",
             LOOPWRIGHT_MODEL="openai:gpt-4o",
         ) as server,
     ):  # fmt: skip

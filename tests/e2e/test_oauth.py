@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from langgraph_sdk import get_sync_client
 from mcp.client.auth import OAuthFlowError
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
@@ -20,6 +21,7 @@ from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.oauth import UserLogin, check_address
 from support.docs_text import blocks, section
+from support.fake_openai import Reply, call as called, fake_openai
 from support.forked import COMMAND, Command, Done, server
 from support.mcp_servers import soon
 from support.mcp_servers.calling import run as run_all
@@ -428,3 +430,51 @@ def test_no_keyring_is_one_clear_sentence(world, monkeypatch):
     graph = build_task_agent(ScriptedModel([END]), mcp=entry(world), policy="allow")
     warnings = graph.invoke(SAID, THREAD)["outcome"]["warnings"]
     assert any("pip install '.[keyring]'" in one for one in warnings)
+
+
+def work(request: Any) -> Reply:
+    """Asks who it is where it can, then reports what it was told."""
+    names = {tool["function"]["name"] for tool in request.get("tools", ())}
+    told = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+    if told or "whoami" not in names:
+        done = json.dumps({"summary": f"I was told {len(told)} names."})
+        return Reply(tool_calls=[called("complete_task", done)])
+    return Reply(tool_calls=[called("whoami", "{}")])
+
+
+def ask_server(url: str, user: str) -> Any:
+    """The outcome of a run in a new thread of a user, and all that the client can read of it."""
+    with get_sync_client(url=url, headers={"Authorization": f"Bearer {user}"}) as client:
+        thread = client.threads.create()["thread_id"]
+        claim = {"user_id": "ann", "langgraph_auth_user_id": "ann"}
+        ended: Any = client.runs.wait(
+            thread, "task_agent", input=SAID, config={"configurable": claim}
+        )
+        shown = json.dumps([ended, client.threads.get_history(thread)], ensure_ascii=False)
+        return ended["outcome"], shown
+
+
+def test_the_server_gives_each_user_the_own_login_and_others_the_command(world, serve, guarded_app):
+    """Who claims to be another by `configurable` gets nothing of them."""
+    asyncio.run(log_in_as(world, "ann"))
+    (guarded_app / "mcp.json").write_text(json.dumps(entry(world)))
+    with (
+        fake_openai(work) as fake,
+        serve(
+            guarded_app, LOOPWRIGHT_MCP="mcp.json", OPENAI_BASE_URL=fake.url,
+            OPENAI_API_KEY="sk-test", LOOPWRIGHT_MODEL="openai:gpt-4o",
+        ) as server,
+    ):  # fmt: skip
+        for _ in range(2):  # also where the other has a session already
+            ann, shown = ask_server(server.url, "ann")
+            assert "ann with …masked…" in shown
+            assert ann["status"] == "complete"
+            bob, also_shown = ask_server(server.url, "bob")
+            assert bob["answer"] == "I was told 0 names.", "no tool of the server was there"
+            assert not any(token in shown + also_shown for token in world.given)
+            (warning,) = [one for one in bob["warnings"] if "search" in one]
+            assert warning == (
+                "MCP server 'search' is left out: nobody has logged in to it; "
+                "run `loopwright login search --user bob`. Its tools are missing."
+            )
+        assert not any(token in server.said() for token in world.given)

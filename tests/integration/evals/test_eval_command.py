@@ -1,5 +1,7 @@
 """`loopwright eval`: what it starts, what it shows, and AgentDojo by it."""
 
+from pathlib import Path
+
 from typer.testing import CliRunner
 
 from loopwright.cli import app
@@ -14,10 +16,13 @@ def test_a_command_line_becomes_those_of_inspect():
     shared = ["loopwright/goals", "--log-dir", "logs", "--model", "openai/gpt-5.4,xai/grok"]
     tail = ["-S", "prompts=/a/en", "-S", "person=reject", "--epochs", "2"]
     assert [*found] == [
-        [*shared, "--solver", "loopwright/loop", "-S", f"graph={graph}", *tail]
+        [*shared, "--solver", "loopwright/loop", "-S", f"graph={graph}", "--tags", graph, *tail]
         for graph in ("react", "task_agent")
     ]
+    (mine, ours) = build_commands("goals", "l", prompts=[".", "en"])
+    assert (mine[-1], ours[-1]) == (f"prompts={Path.cwd()}", "prompts=en")
     own = ["--solver", "loopwright/loop", "-S", "graph=customer_service"]
+    own += ["--tags", "customer_service"]
     assert [*build_commands("desk", "l")] == [["loopwright/desk", "--log-dir", "l", *own]]
 
 

@@ -9,7 +9,7 @@ try:
 except ImportError:
     pytest.skip("needs inspect-ai (extra eval)", allow_module_level=True)
 
-from inspect_ai import Task
+from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import (
     ChatMessageAssistant,
@@ -21,8 +21,8 @@ from inspect_ai.model import (
     get_model,
 )
 from inspect_ai.scorer import includes
-from inspect_ai.solver import use_tools
-from inspect_ai.tool import ToolCall, ToolError, tool
+from inspect_ai.solver import chain, generate, solver, system_message, use_tools
+from inspect_ai.tool import ToolCall, ToolError, ToolInfo, tool
 from typer.testing import CliRunner
 
 from loopwright import SettingsError
@@ -34,6 +34,7 @@ from loopwright.evals.registered import (
     honest_outcome,
     loop,
     loop_agent,
+    measure as measure_task,
     spend,
 )
 from loopwright.state.roles import GRAPHS
@@ -233,6 +234,7 @@ def test_a_limit_of_inspect_ends_the_sample_whatever_the_graph_would_do(tmp_path
     log = measure(summing({"1+1": "2"}), tmp_path, {"": adding}, token_limit=20)
     assert log.samples[0].limit.type == "token"
     assert record(log.samples[0])["outcomes"] == []
+    assert str(results(log)["model_calls"]) == "nan", "a run that was cut is not the cheapest"
 
 
 def test_an_answer_keeps_its_reasoning_and_a_broken_call_is_answered_and_not_made(tmp_path):
@@ -292,6 +294,34 @@ def test_the_agent_takes_tools_and_instructions_of_the_caller(tmp_path):
     assert (log.status, results(log)) == ("success", {"includes": 1}), log.error
 
 
+@solver
+def describe():
+    async def solve(state, generate):
+        state.tools.append(ToolInfo(name="ring", description="Ring a bell."))
+        return await generate(state, tool_calls="none")
+
+    return solve
+
+
+@task
+def bells():
+    """Its own solver brings its prompt, and a tool that is only described."""
+    own = chain(system_message("Bells are rung once."), describe(), generate())
+    return Task(dataset=[Sample(input="Ring.", target="rung")], solver=own, scorer=includes())
+
+
+def test_a_tasks_own_solver_goes_first_where_it_brings_prompts_and_tools(tmp_path):
+    for prepare, tools in ((True, ["think", "ring"]), (False, ["think"])):
+        turns = [[call("think", thought="Which bell?")], [call("ring")]][: len(tools)]
+        script = {"agent": [*turns, [call("complete_task", summary="It is rung.")]]}
+        task = measure_task("bells", prepare=prepare)
+        log = measure(task, tmp_path, script, solver=loop(tools="think"))
+        assert [one["tool"] for one in record(log.samples[0])["made"]] == tools
+        sample = log.samples[0]
+        assert ("Bells are rung once." in sample.model_dump_json()) is prepare
+    assert log.eval.task == "bells"
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -334,7 +364,8 @@ def test_an_eval_that_was_started_stands_beside_another_one_in_a_table(tmp_path,
     result = CliRunner().invoke(app, [*command, "--", "--display", "none"])
     assert result.exit_code == 0, result.output
     rows = [line.split("\t") for line in result.output.splitlines() if "\t" in line]
-    assert rows[0] == ["score", "goals mockllm/model react", "refund mockllm/model task_agent"]
+    assert "\n1: goals mockllm/model react\n2: refund mockllm/model task_agent\n" in result.output
+    assert rows[0] == ["score", "1", "2"]
     table = {name: (one, other) for name, one, other in rows[1:]}
     assert table["status"] == ("success", "success")
     assert table["goal accuracy"] == table["honest mean"] == ("1", "1")
