@@ -1,4 +1,7 @@
-"""The tasks that ship, in a small shop, and any other task with our graphs as its solver."""
+"""The tasks that ship, in a small shop, and any other task with our graphs as its solver.
+
+Inspect loads this module to find all that is `loopwright/<name>`, also solver and scorers.
+"""
 
 import json
 from collections.abc import Mapping

@@ -14,7 +14,8 @@ except ImportError as error:
 
 from inspect_ai.model import ChatMessageTool
 
-from loopwright.evals.registered import loop, measure as measure_task
+from loopwright.evals.agents import loop
+from loopwright.evals.tasks import measure as measure_task
 from support.evaluating import measure, record, results
 from support.scripts import call
 

@@ -27,16 +27,9 @@ from typer.testing import CliRunner
 
 from loopwright import SettingsError
 from loopwright.cli import app
-from loopwright.evals.registered import (
-    desk,
-    effects_once,
-    goals,
-    honest_outcome,
-    loop,
-    loop_agent,
-    measure as measure_task,
-    spend,
-)
+from loopwright.evals.agents import loop, loop_agent
+from loopwright.evals.scorers import effects_once, honest_outcome, spend
+from loopwright.evals.tasks import desk, goals, measure as measure_task
 from loopwright.state.roles import GRAPHS
 from support.evaluating import (
     DESK_REFUND,
@@ -55,7 +48,7 @@ FILE = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
 from inspect_ai import Task, task
-from loopwright.evals.registered import goals
+from loopwright.evals.tasks import goals
 from support.evaluating import REFUNDS, play
 
 @task
