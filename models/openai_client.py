@@ -24,6 +24,7 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
+from ..state.errors import ModelCallFailed
 from ..state.limits import Gauge
 from ..state.messages import MessageNotes
 from ..text.loose_json import KeyTwice, load_json
@@ -273,12 +274,16 @@ def _build_limits() -> Any:
     )
 
 
+class _AnswerRefused(ModelCallFailed, openai.OpenAIError):
+    """One that every version of the SDK passes on: some say of any other that nothing connected."""
+
+
 async def _read_within_limit(read: Callable[..., Any], *options: Any) -> AsyncIterator[bytes]:
     """The pieces of a body; raises ModelCallFailed once they are too long together."""
     gauge = Gauge("model body")
     async for piece in read(*options):
         if why := gauge.take(piece):
-            raise refuse_answer(why)
+            raise _AnswerRefused(str(refuse_answer(why)))
         yield piece
 
 

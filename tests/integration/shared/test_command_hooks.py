@@ -277,7 +277,7 @@ def test_the_file_of_the_docs_guards_where_its_script_is(tmp_path, monkeypatch):
         ({"BeforeTool": entries("true", matcher="[")}, "no regular expression"),
         ({"AfterAgent": entries("true", matcher="pay")}, "has nothing to match"),
         ({"BeforeTool": entries("true", matchers="pay")}, "BeforeTool.0.matchers: Extra"),
-        ({"BeforeTool": [{"hooks": [{"type": "prompt", "prompt": "?"}]}]}, "type: .*'command'"),
+        ({"BeforeTool": [{"hooks": [{"type": "prompt", "command": "?"}]}]}, "type: .*'command'"),
         (
             {
                 "BeforeTool": [
