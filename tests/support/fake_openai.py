@@ -103,11 +103,26 @@ class _Server(ThreadingHTTPServer):
         """Say nothing: clients that give up close their connections."""
 
 
-def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # head and body go out apart, over a kept connection
+class ClosingHandler(BaseHTTPRequestHandler):
+    """Closes a connection behind its answer: none is left in an event loop that has ended.
 
+    A `ChatOpenAI` keeps what the server does, and langchain forgets its client after 127 others,
+    without closing it: its sockets are garbage in whichever test runs then.
+    """
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body go out apart
+
+    def end_headers(self) -> None:
+        self.send_header("Connection", "close")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
+    class Handler(ClosingHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             reply = fake.next_reply(request)
@@ -128,9 +143,6 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             for part in _drip(fake, self, reply, body) if reply.takes else _bursts(reply, body):
                 self.wfile.write(part)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
 
     return Handler
 

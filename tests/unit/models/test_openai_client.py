@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import openai._base_client
@@ -15,7 +14,14 @@ from langchain_openai import ChatOpenAI
 from loopwright.models.choice import Models
 from loopwright.models.openai_client import LeanChatOpenAI, sends_same_bytes
 from loopwright.state.context import Context
-from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai, serving
+from support.fake_openai import (
+    ClosingHandler,
+    Reply,
+    bad_request,
+    call as asked_call,
+    fake_openai,
+    serving,
+)
 
 Sent = tuple[str, dict[str, str], bytes]
 WORDS = ("look", "写", "é\u2028", 'a "quote"', "\\n", "<b>", "", "😀", "null", "3.0")
@@ -31,20 +37,14 @@ def listening() -> Iterator[tuple[str, list[Sent]]]:
     """A server that keeps what it is sent, and takes none of it."""
     sent: list[Sent] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:
+    class Handler(ClosingHandler):
+        def do_POST(self) -> None:  # noqa: N802 - http.server names it
             body = self.rfile.read(int(self.headers["Content-Length"]))
             sent.append((self.path, dict(self.headers), body))
             self.send_response(400)
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"{}")
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
 
     with serving(Handler) as url:
         yield url, sent
