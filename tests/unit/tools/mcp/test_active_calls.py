@@ -34,10 +34,13 @@ def entry(request) -> Any:
             yield stdio("desk")
 
 
-def signing(path, entry, runs=1, **how) -> Any:
-    """A graph whose one call asks who signs; the model is ready for so many runs at once."""
+def signing(path, entry, runs=1, begins=True, **how) -> Any:
+    """A graph whose one call asks who signs; the model is ready for so many runs at once.
+
+    Without `begins` the call is made already: the model goes on behind it.
+    """
     model = one_step(
-        thought=[LOOK] * runs + [DONE] * runs,
+        thought=[LOOK] * runs * begins + [DONE] * runs,
         action=[[call("sign", path=str(path))]] * runs,
         observation=["It is signed or not."] * runs,
     )
@@ -142,10 +145,11 @@ def test_a_process_that_dies_while_a_question_is_open_leaves_the_call_in_doubt(t
     )
     assert ran.returncode == -9, ran.stderr
     with open_durability(url) as durability:
-        graph = signing(path, stdio("desk"), durability=durability)
+        graph = signing(path, stdio("desk"), begins=False, durability=durability)
         asked = graph.invoke(Command(resume="respond: Ada"), THREAD)
         (question,) = asked["__interrupt__"]
         assert question.value["type"] == "uncertain_call"
         assert path.read_text().count("asked") == 1  # not sent again by itself
         result = graph.invoke(Command(resume="respond: it was signed"), THREAD)
         assert said_by(result) == ["it was signed"]
+        assert result["outcome"]["status"] == "complete", "no question stays open"
