@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from hypothesis import settings
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -14,6 +15,7 @@ from support.scripts import call
 
 POLICY = [{"tool": "secret", "action": "deny"}, {"tool": "gift", "action": "ask"}]
 QUIET = Context(model_retries=0)
+TREES = settings().max_examples
 
 
 class World:
@@ -139,10 +141,9 @@ class Tree:
 
 
 @pytest.mark.req("W-107")
-@pytest.mark.parametrize("part", range(4))
-def test_two_hundred_random_trees_end_as_a_model_of_what_is_undone_says(part):
+def test_random_trees_end_as_a_model_of_what_is_undone_says():
     complete = 0
-    for seed in range(part * 50, part * 50 + 50):
+    for seed in range(TREES):
         tree = Tree(seed)
         outcome = tree.run()
         unmet = "\n".join(outcome["unmet"])
@@ -150,7 +151,7 @@ def test_two_hundred_random_trees_end_as_a_model_of_what_is_undone_says(part):
         assert [one for one in tree.undone if one not in unmet] == [], seed
         assert [one for one in tree.names - tree.undone if one in unmet] == [], seed
         complete += outcome["status"] == "complete"
-    assert 3 <= complete <= 40, "both ends are tried"
+    assert TREES * 0.06 <= complete <= TREES * 0.8, "both ends are tried"
 
 
 def gone(messages, offered):
