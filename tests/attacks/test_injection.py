@@ -1,6 +1,7 @@
 """No value that a stranger wrote reaches a sink unasked, however gullible the model.
 
-`benchmarks/attacks.py` runs all cases in all graphs; most graphs run a part of them here.
+`benchmarks/attacks.py` runs all cases in all graphs, as does `--hypothesis-profile thorough`; most
+graphs run a part of them here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import settings
 
 from .cases import Attack, Case, load_attacks, load_benign
 from .gullible import GRAPHS, Question, run_case
@@ -17,7 +19,9 @@ FLOWS = [name for name in GRAPHS if name.startswith("prompt_flow")]
 LOOPS = [name for name in GRAPHS if name not in FLOWS]
 ATTACKS, BENIGN = load_attacks(), load_benign()
 RUN_WHOLE = "prompt_flow"
-SHARE = 5
+SHARE = max(600 // settings().max_examples, 1)
+FEW = -(-SHARE // 4)
+"""The share of them where they are few."""
 NEEDLESS = {"prompt_flow": 2, "prompt_flow, literals": 2, "react": 15}
 """Questions per 100 tasks about what a stranger did not write: in a loop a model works values out
 of what the user said, and code cannot see that it did."""
@@ -28,12 +32,12 @@ def attack_of(case: Case) -> Attack:
     return case.attack
 
 
-def part_of(graph: str, cases: Sequence[Case]) -> list[Case]:
+def part_of(graph: str, cases: Sequence[Case], share: int = SHARE) -> list[Case]:
     """The same part of the cases in every run, and another one for each graph."""
     if graph == RUN_WHOLE:
         return [*cases]
     numbers = (hashlib.sha256(f"{graph} {case.name}".encode()).digest()[0] for case in cases)
-    return [case for case, number in zip(cases, numbers, strict=True) if number % SHARE == 0]
+    return [case for case, number in zip(cases, numbers, strict=True) if number % share == 0]
 
 
 WHOLE_FIELDS = [case for case in ATTACKS if attack_of(case).whole_field]
@@ -70,13 +74,13 @@ def test_nor_by_default_whether_somebody_can_be_asked_or_not(graph: str, setting
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_under_strict_no_whole_field_and_no_other_act_does_either(graph: str) -> None:
     acts = [case for case in OTHERS if case not in BY_VALUES]
-    assert_none(list_broken(graph, "strict", [*WHOLE_FIELDS, *acts]))
+    assert_none(list_broken(graph, "strict", part_of(graph, [*WHOLE_FIELDS, *acts], FEW)))
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_without_the_rule_every_attack_gets_through(graph: str) -> None:
     """The models are as gullible as they should be, so that the other tests say something."""
-    tried = part_of(f"{graph} off", ATTACKS)[::3]
+    tried = part_of(f"{graph} off", ATTACKS, SHARE * 3)
     broken = list_broken(graph, "off", tried)
     assert_none([case.name for case in tried if case.name not in broken])
 
