@@ -13,6 +13,8 @@ from typing import Any
 
 from support.patience import PATIENCE
 
+_MOST_PIECES = 200
+
 
 @dataclass
 class Reply:
@@ -214,12 +216,19 @@ def _completion(reply: Reply, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_pieces(reply: Reply) -> Iterator[dict[str, Any]]:
-    """Tool calls as they are streamed: the name first, then the arguments letter by letter."""
+    """Tool calls as they are streamed: the name first, then the arguments piece by piece."""
     for index, one in enumerate(reply.tool_calls):
         function = one["function"]
         yield {**one, "index": index, "function": {**function, "arguments": ""}}
-        for letter in function["arguments"]:
-            yield {"index": index, "function": {"arguments": letter}}
+        for piece in _cut(function["arguments"]):
+            yield {"index": index, "function": {"arguments": piece}}
+
+
+def _cut(text: str) -> Iterator[str]:
+    """A text as it is streamed: a short one by the letter, a long one in some hundred pieces."""
+    size = -(-len(text) // _MOST_PIECES)
+    for place in range(0, len(text), size or 1):
+        yield text[place : place + size]
 
 
 def _events(reply: Reply, request: dict[str, Any]) -> bytes:
@@ -231,7 +240,7 @@ def _events(reply: Reply, request: dict[str, Any]) -> bytes:
         return {"index": 0, "delta": delta, "finish_reason": finish}
 
     chunks = [chunk(choices=[choice({"role": "assistant", "content": ""})])]
-    chunks += [chunk(choices=[choice({"content": letter})]) for letter in reply.content or ""]
+    chunks += [chunk(choices=[choice({"content": piece})]) for piece in _cut(reply.content or "")]
     chunks += [chunk(choices=[choice({"tool_calls": [p]})]) for p in _call_pieces(reply)]
     chunks.append(chunk(choices=[choice({}, reply.finish_reason)]))
     if (request.get("stream_options") or {}).get("include_usage"):

@@ -67,7 +67,7 @@ async def count_calls(graph):
             nonlocal calls
             calls += event == "call"
 
-        sys.setprofile(note)
+        sys.setprofile(note if turn < 6 or turn >= TURNS - 5 else None)  # it takes its time
         try:
             await graph.ainvoke({"messages": [("user", f"Turn {turn}.")]}, THREAD)
         finally:
