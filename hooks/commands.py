@@ -160,7 +160,7 @@ def read_hook_file(path: str | Path) -> list[Hook]:
         return [
             command_hook(
                 _NAMES_OF_CLAUDE.get(event, event),
-                match="" if group.matcher == "*" else group.matcher,
+                match=group.matcher,
                 sequential=group.sequential,
                 **entry.model_dump(exclude={"type", "description"}),
             )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Unpack, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
@@ -57,14 +57,12 @@ class Hook:
     """Seconds."""
     on_error: Literal["open", "closed"] = "open"
     """After a crash, a timeout or an unreadable output `open` goes on, `closed` blocks."""
-    order: int = 0
-    """Hooks with lower numbers come first."""
     sequential: bool = False
     """Run all hooks of the event one after the other, each on the changes of those before it."""
 
     def __post_init__(self) -> None:
         """Refuse what would silently never run or never guard."""
-        if problem := _find_problem(self) or _find_match_problem(self):
+        if problem := _find_problem(self):
             raise SettingsError(problem)
 
     @property
@@ -95,17 +93,10 @@ def _find_problem(hook: Hook) -> str:
         return f"on_error of the hook {hook.label!r} is open or closed, not {hook.on_error!r}."
     if hook.on_error == "closed" and hook.event in ADVISORY:
         return f"A {hook.event} hook cannot stop anything: on_error='closed' would be no guard."
-    return ""
-
-
-def _find_match_problem(hook: Hook) -> str:
-    if hook.match and hook.event not in MATCHED:
+    pattern, key = "" if hook.match == "*" else hook.match, MATCHED.get(hook.event)
+    if pattern and key is None:
         return f"A {hook.event} hook has nothing to match: leave `match` out."
-    if (
-        MATCHED.get(hook.event) == "tool_name"
-        and hook.match != "*"
-        and (why := find_pattern_error(hook.match))
-    ):
+    if key == "tool_name" and (why := find_pattern_error(pattern)):
         return f"`match` of the hook {hook.label!r} is no regular expression: {why}."
     return ""
 
@@ -117,7 +108,6 @@ class HookOptions(TypedDict, total=False):
     match: str
     timeout: float
     on_error: Literal["open", "closed"]
-    order: int
     sequential: bool
 
 
@@ -129,28 +119,22 @@ def hook(event: HookEvent, **options: Unpack[HookOptions]) -> Callable[[HookCall
 _MODES: Final = ("AUTO", "ANY", "NONE")  # from the weakest to the strictest
 
 
-class ToolConfig(BaseModel):
+class ToolConfig(BaseModel, alias_generator=to_camel, validate_by_name=True, extra="forbid"):
     """Which tools a model may choose from (None: all), and whether it must."""
-
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, extra="forbid")
 
     mode: Literal["AUTO", "ANY", "NONE"] = "AUTO"
     allowed_function_names: list[str] | None = None
 
 
-class TailCall(BaseModel):
+class TailCall(BaseModel, extra="forbid"):
     """A call to make right after another one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     args: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class Output(BaseModel):
+class Output(BaseModel, extra="forbid", frozen=True):
     """What one hook returns; read strictly, because a misspelt key of a guard is no consent."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     hook_event_name: str = ""
     go_on: bool = Field(default=True, alias="continue")
@@ -196,7 +180,7 @@ class Output(BaseModel):
         return self.halt_reason or (self.reason if self.is_blocked else "")
 
 
-class Verdict(Output):
+class Verdict(Output, frozen=True):
     """What all hooks of one event said together."""
 
     warnings: list[str] = Field(default_factory=list)
@@ -224,7 +208,7 @@ def read_output(raw: object) -> Output:
     Keys may be in camelCase or snake_case, and stand in `hookSpecificOutput` or beside it.
 
     Raises:
-        Refused: It is none of these, or has keys or values no output has.
+        UnreadableOutput: It is none of these, or has keys or values no output has.
     """
     if raw is None or isinstance(raw, str):
         return Output(system_message=raw or "")

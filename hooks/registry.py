@@ -56,8 +56,8 @@ class Hooks:
     """The hooks of a graph; `events` are those that some hook listens to."""
 
     def __init__(self, hooks: str | Path | Iterable[Hook] = ()) -> None:
-        """Sort the hooks by order, also those of a file; one given twice runs once."""
-        unique: list[Hook] = []  # a callable need not be hashable, so no set
+        """Keep the hooks in their order, also those of a file; one given twice runs once."""
+        self._hooks: list[Hook] = []  # a callable need not be hashable, so no set
         for hook in read_hook_file(hooks) if isinstance(hooks, str | Path) else hooks:
             if not isinstance(hook, Hook):
                 msg = (
@@ -65,15 +65,14 @@ class Hooks:
                     " Hook(event=..., run=...), or put @hook(event) above the function."
                 )
                 raise SettingsError(msg)
-            if hook not in unique:
-                unique.append(hook)
-        self._ordered = sorted(unique, key=lambda hook: hook.order)
+            if hook not in self._hooks:
+                self._hooks.append(hook)
         self._tape = TAPE.get()
-        self.events = frozenset(hook.event for hook in unique)
+        self.events = frozenset(hook.event for hook in self._hooks)
 
     def exclude(self, *events: HookEvent) -> "Hooks":
         """These hooks without those of some events."""
-        fewer = Hooks(hook for hook in self._ordered if hook.event not in events)
+        fewer = Hooks(hook for hook in self._hooks if hook.event not in events)
         fewer._tape = self._tape
         return fewer
 
@@ -86,7 +85,7 @@ class Hooks:
         are the event's own input keys.
         """
         value = str(fields.get(MATCHED.get(event, ""), ""))
-        hooks = [hook for hook in self._ordered if hook.event == event and hook.matches(value)]
+        hooks = [hook for hook in self._hooks if hook.event == event and hook.matches(value)]
         if not hooks:
             return NOTHING
         given = _build_common_fields(event, thread) | fields
