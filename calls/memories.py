@@ -125,7 +125,6 @@ async def _recall(
     store, place = _open_place(own, given)
     query = make_storable(str(args.get("query") or "")).strip()
     found = await store.asearch(place, query=query or None, limit=MOST_MEMORIES)
-    found = [one for one in found if tuple(one.namespace) == place]
     near = [one for one in found if one.score is not None]
     entries = [read_memory(one) for one in near or found]
     if not near:
@@ -160,7 +159,7 @@ def read_memories(record: Evidence, *, is_own: bool) -> Reading | None:
         found = [{"text": record["result"], "confidential": True}]
     words = [one["text"] for one in found if one.get("origin") == _OWN]
     secret = any(one.get("confidential") for one in found)
+    if len(words) == len(found) and not secret:
+        return Reading(RECALL_MEMORIES, "", {}, "trusted", words=words)
     text = "\n".join(one["text"] for one in found)
-    is_clean = len(words) == len(found) and not secret
-    told = Reading(RECALL_MEMORIES, text, None, "foreign", confidential=secret, words=words)
-    return replace(told, text="", data={}, origin="trusted") if is_clean else told
+    return Reading(RECALL_MEMORIES, text, None, "foreign", confidential=secret, words=words)

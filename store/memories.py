@@ -83,5 +83,4 @@ def delete_memories(store: BaseStore, user: str, id: str | None = None) -> int:
 
 def _list_items(store: BaseStore, user: str) -> list[Item]:
     places = [memories_of(user, whose) for whose in get_args(Whose)]
-    found = (one for place in places for one in store.search(place, limit=_LIMIT))
-    return [one for one in found if tuple(one.namespace) in places]
+    return [one for place in places for one in store.search(place, limit=_LIMIT)]
