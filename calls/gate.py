@@ -311,7 +311,7 @@ async def _fire_before_tool(call: PendingCall, gate: Gate) -> PendingCall:
         return call
     if verdict.is_blocked:
         return update_call(call, action="deny", reason=verdict.reason)
-    if not verdict.asks_human:
+    if verdict.decision != "ask":
         return call
     if not gate.scope.can_ask:
         return update_call(call, action="deny", reason=NOT_INTERACTIVE)

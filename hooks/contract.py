@@ -165,11 +165,6 @@ class Output(BaseModel, extra="forbid", frozen=True):
         return self.decision in ("deny", "block")
 
     @property
-    def asks_human(self) -> bool:
-        """Whether a human is to decide."""
-        return self.decision == "ask"
-
-    @property
     def halt_reason(self) -> str | None:
         """Why the run must end here; None if it need not."""
         return None if self.go_on else self.stop_reason or self.reason
@@ -199,7 +194,7 @@ _KEYS_OF_CLAUDE: Final = {
 
 
 class UnreadableOutput(ValueError):
-    """A hook returned something that cannot be read."""
+    """A hook did not end, or returned something that cannot be read."""
 
 
 def read_output(raw: object) -> Output:
@@ -248,7 +243,7 @@ def merge_outputs(
     if event in ADVISORY:
         return NOTHING.model_copy(update=texts)
     denied = [o for o in outputs if o.is_blocked]
-    asked = [o for o in outputs if o.asks_human]
+    asked = [o for o in outputs if o.decision == "ask"]
     stops = [o.halt_reason for o in outputs if o.halt_reason is not None]
     decided = {
         "decision": "deny" if denied else "ask" if asked else None,

@@ -159,7 +159,8 @@ class _HookRun:
             return "failed"
         if not self.output.go_on:
             return "stopped"
-        return "blocked" if self.output.is_blocked else "ask" if self.output.asks_human else "ok"
+        names = {"deny": "blocked", "block": "blocked", "ask": "ask"}
+        return names.get(str(self.output.decision), "ok")
 
     def emit_result(self, emit: Emit | None) -> None:
         output = self.output
@@ -211,8 +212,6 @@ async def _run_hook(hook: Hook, given: Mapping[str, Any]) -> _HookRun:
         raise
     except UnreadableOutput as refused:
         failed = error = str(refused)
-    except TimeoutError:
-        failed = error = say("hook_too_slow", seconds=f"{hook.timeout:g}")
     except Exception as crash:  # noqa: BLE001 - whatever a foreign callable raises, it is data
         failed, error = type(crash).__name__, f"{type(crash).__name__}: {crash}"
     if failed and hook.on_error == "closed":
@@ -231,7 +230,7 @@ async def _run_with_deadline(seconds: float, work: Any) -> Any:
     finally:
         task.cancel()
     if not done:
-        raise TimeoutError
+        raise UnreadableOutput(say("hook_too_slow", seconds=f"{seconds:g}"))
     if task.cancelled():
         msg = "it was cancelled from within"
         raise UnreadableOutput(msg)

@@ -17,7 +17,7 @@ DENY, ASK = {"decision": "deny", "reason": "no"}, {"decision": "ask", "reason": 
 @pytest.mark.parametrize("event", CAN_BLOCK)
 def test_one_block_is_enough_and_beats_a_question(event):
     verdict = merged(event, {"decision": "allow", "reason": "fine"}, ASK, DENY)
-    assert (verdict.is_blocked, verdict.asks_human, verdict.reason) == (True, False, "no")
+    assert (verdict.is_blocked, verdict.decision, verdict.reason) == (True, "deny", "no")
     assert merged(event, {"decision": "block", "reason": "a"}, DENY).reason == "a\nno"
 
 
@@ -59,4 +59,4 @@ def test_tools_add_up_and_the_strictest_mode_counts(configs, mode, allowed):
 def test_a_block_is_never_lost(outputs):
     verdict = merged("BeforeTool", *outputs)
     assert verdict.is_blocked == (DENY in outputs)
-    assert verdict.asks_human == (ASK in outputs and DENY not in outputs)
+    assert (verdict.decision == "ask") == (ASK in outputs and DENY not in outputs)
