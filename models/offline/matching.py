@@ -9,8 +9,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ...state.agent import COMPLETE_TASK
 from ...text.sentences import OFFLINE_WORDS
 from ...text.words import words_in
+from ...tools.catalog import READ_RESULT
+from ...tools.python_tools import LLM_CALL
 
 READ: Final = 40_000  # characters of a text that are read: matching must stay fast on any input
 
@@ -42,7 +45,7 @@ _TURNING: Final = re.compile(rf"(?i)\b(?:{'|'.join(OFFLINE_WORDS['turning'].spli
 _QUESTION: Final = re.compile(rf"(?i)(?:{_build_pattern('questions')})\b")
 _POLITE: Final = rf"(?:{_build_pattern('courtesy')}|(?P<can>{_build_pattern('requests')}))\b"
 _COURTESY: Final = re.compile(rf"(?i)(?:[-*•\s,]|\d+[.)](?=\s|$)|{_POLITE})*")
-POINTS_BACK: Final = re.compile(rf"(?i)\b(?:{_build_pattern('points_back')})\b")
+_POINTS_BACK: Final = re.compile(rf"(?i)\b(?:{_build_pattern('points_back')})\b")
 ERROR: Final = re.compile(rf"(?i)\s*(?:{_build_pattern('errors')})\b")
 _QUOTED: Final = r"`[^`\n]+`|\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^'\n]+'(?!\w)"
 _CUT: Final = rf"\n|(?<=[.!?;])\s+|;|,?(?<!\s)\s+(?:{_build_pattern('cuts')})\s+|,\s+"
@@ -139,9 +142,18 @@ class Tool(NamedTuple):
     changes: bool
 
 
+_OURS: Final = frozenset({
+    READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
+    "find_tools", "read_skill", "delegate_to_agent", "remember", "recall_memories", "forget",
+    LLM_CALL,
+})  # fmt: skip
+"""Tools that no words of a goal ask for."""
+
+
 def read_tools(specs: Iterable[Mapping[str, Any]]) -> list[Tool]:
-    """Read tools as a request offers or lists them."""
-    return [_read_tool(spec.get("function", spec)) for spec in specs]
+    """Read tools as a request offers or lists them, but for our own."""
+    functions = [spec.get("function", spec) for spec in specs]
+    return [_read_tool(function) for function in functions if function["name"] not in _OURS]
 
 
 def _read_tool(spec: Mapping[str, Any]) -> Tool:
@@ -166,7 +178,6 @@ class Match(NamedTuple):
     tool: str = ""
     calls: Sequence[dict[str, Any]] = ()
     why: str = "no offered tool does what it asks."
-    changes: bool = False
     overlap: Sequence[float] = ()
 
 
@@ -179,9 +190,8 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
 def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
     """The calls of one tool, or their missing arguments; None if it does no such work."""
     values, about = read_values(clause), f"{tool.name} {tool.about}"
-    known = [v for v in values if v.kind in _WORDS and not find_unsaid([v], about)]
-    rest = [value for value in values if value not in known]
-    shared = [word for value in known for word in words(value.text)]
+    rest = [v for v in values if v.kind not in _WORDS or find_unsaid([v], about)]
+    shared = [word for value in values if value not in rest for word in words(value.text)]
     calls, unplaced, problem = _fill(clause, rest, tool, results)
     if clause.endswith("?") and tool.changes:
         return None
@@ -199,11 +209,10 @@ def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
     needs = sum(parameter.required for parameter in tool.parameters or ())
     overlap = (len(shared) + len({*shared} & {*named}), needs, -len(named))
     why = f"{tool.name} matches, but {problem}." if problem else ""
-    return Match(tool.name, () if why else calls, why, tool.changes, overlap)
+    return Match(tool.name, () if why else calls, why, overlap)
 
 
-# The kinds of arguments that take a value, the likeliest first; a text and a name are as usual.
-_USUAL: Final = ("string", "path")
+# The kinds of arguments that take a value that is no text or name, the likeliest first.
 _TAKERS: Final = {"path": ("path", "string"), "number": ("integer", "number"), "word": ()}
 
 
@@ -215,36 +224,38 @@ def _fill(
         return [{}], [value for value in values if value.kind == "word"], ""
     asked = {word for value in values for word in words(value.text)}
     arguments = {p.name: o for p in tool.parameters for o in p.options if asked & {*words(str(o))}}
-    placed = list[Value]()
+    placed = dict[Value, Parameter]()
     for value in sorted(values, key=lambda value: value.kind != "path"):
         free = [p for p in tool.parameters if p.name not in arguments]
-        if takers := [p for p in free if _rank_value(p, value, tool)]:
-            name, kind, *_ = max(takers, key=lambda p: _rank_value(p, value, tool))
-            arguments[name] = _convert(value, kind, results)
-            placed.append(value)
+        if place := _find_place(value, free, tool):
+            arguments[place.name] = _convert(value, place.kind, results)
+            placed[value] = place
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
-    if missing and results and POINTS_BACK.search(clause):
+    if missing and results and _POINTS_BACK.search(clause):
         arguments[missing.pop(0)] = results[-1]
     said = " ".join(f"{name} {value}" for name, value in arguments.items())
     unplaced, calls = find_unsaid([v for v in values if v not in placed], said), [arguments]
     if len(placed) == len(arguments) == 1:  # one more call for each of a kind: 'read a.md and b.md'
-        more = [value for value in unplaced if value.kind == placed[0].kind != "name"][:10]
-        calls += [{name: _convert(value, kind, results)} for value in more]
+        [(first, place)] = placed.items()
+        more = [value for value in unplaced if value.kind == first.kind != "name"][:10]
+        calls += [{place.name: _convert(value, place.kind, results)} for value in more]
         unplaced = [value for value in unplaced if value not in more]
     return calls, unplaced, f"nothing gives a value for {missing[0]!r}" if missing else ""
 
 
-def _rank_value(parameter: Parameter, value: Value, tool: Tool) -> tuple[int, ...]:
-    """How well a value suits an argument; () where it does not. What changes takes no guess."""
-    takers = _TAKERS.get(value.kind, _USUAL)
+def _find_place(value: Value, free: Sequence[Parameter], tool: Tool) -> Parameter | None:
+    """The argument that a value suits best, or none: what changes something takes no guess."""
+    takers = _TAKERS.get(value.kind, ("string", "path"))
     if value.kind == "path" and any(one.kind == "path" for one in tool.parameters or ()):
         takers = ("path",)
-    named = value.before in _stem_words(parameter.name)
-    sure = named or parameter.required or (parameter.kind == "path" and value.kind != "text")
-    guess = tool.changes and value.kind == "name"
-    if parameter.kind not in takers or parameter.options or guess or not sure:
-        return ()
-    return (named, -takers.index(parameter.kind), parameter.required)
+
+    def rank(one: Parameter) -> tuple[int, ...]:
+        named = value.before in _stem_words(one.name)
+        sure = named or one.required or (one.kind == "path" and value.kind != "text")
+        return (named, -takers.index(one.kind), one.required) if sure else ()
+
+    fit = [one for one in free if one.kind in takers and not one.options and rank(one)]
+    return None if tool.changes and value.kind == "name" else max(fit, key=rank, default=None)
 
 
 def _convert(value: Value, kind: str, results: Sequence[str]) -> Any:

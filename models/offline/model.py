@@ -16,18 +16,9 @@ from ...prompts.prompt import read_json, read_section
 from ...state.agent import COMPLETE_TASK
 from ...state.messages import FINAL
 from ...state.roles import ROLE_METADATA
-from ...tools.catalog import READ_RESULT
-from ...tools.python_tools import LLM_CALL
 from . import tasks
 from .matching import Match, Tool, clauses, is_question, read_tools, words
 from .tasks import NO_MODEL, Part
-
-_OURS: Final = frozenset({
-    READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
-    "find_tools", "read_skill", "delegate_to_agent", "remember", "recall_memories", "forget",
-    LLM_CALL,
-})  # fmt: skip
-"""Tools that no words of a goal ask for."""
 
 
 class OfflineModel(BaseChatModel):
@@ -65,35 +56,25 @@ class _Request:
 
     def __init__(self, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> None:
         self.messages = messages
-        self.system = next((str(m.text) for m in messages if m.type == "system"), "")
+        system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         request = read_section(self.shown, "request") or ""
         self.request = "\n".join([request, *(reply["answer"] for reply in self.read("answers"))])
-        self.tools = [tool for tool in read_tools(specs) if tool.name not in _OURS]
+        self.tools = read_tools(specs or read_json(system, "tools") or ())
+        self.more_tools = read_section(f"{system}\n{self.shown}", "more_tools") or ""
 
     def read(self, name: str, default: Any = ()) -> Any:
         """A section of the data."""
         return read_json(self.shown, name) or default
 
-    @property
-    def more_tools(self) -> str:
-        """The list of tools that are not defined in the request."""
-        return read_section(f"{self.system}\n{self.shown}", "more_tools") or ""
-
-    @property
-    def known_tools(self) -> tuple[list[Tool], bool]:
-        """The tools that are told of, and whether these are all, whole."""
-        more = self.more_tools
-        named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
-        is_whole = "…" not in more and bool(named or not more)
-        if not named:
-            lines = re.findall(r"^(?:\S+: )?((?:[\w-]+, )+[\w-]+)", more, re.MULTILINE)
-            named = [(name, "") for line in lines for name in line.split(", ")]
-        listed = [*self.read("tools"), *(read_json(self.system, "tools") or ())]
-        listed += [{"name": name, "description": about} for name, about in named]
+    def list_tools(self) -> list[Tool]:
+        """The tools that are told of, those too that have only a name and perhaps some words."""
+        named = re.findall(r"^- (\S+): (.*)$", self.more_tools, re.MULTILINE)
+        rows = re.findall(r"^(?:\S+: )?((?:[\w-]+, )+[\w-]+)", self.more_tools, re.MULTILINE)
+        named += [(name, "") for row in rows for name in row.split(", ")]
+        listed = [{"name": name, "description": about} for name, about in named]
         # What plans is offered no tool, but perhaps its contract as one.
-        known = [tool for tool in read_tools(listed) if tool.name not in _OURS]
-        return (known if listed or self.request else self.tools), is_whole
+        return [*([] if self.request else self.tools), *read_tools([*self.read("tools"), *listed])]
 
 
 def _answer(role: str, request: _Request) -> AIMessage:
@@ -113,7 +94,7 @@ def _explain_refusal(role: str, request: _Request) -> str:
     """Why whoever is asked first begins nothing; "" where something may be done."""
     if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
         return ""
-    talk, (known, is_whole) = tasks.read_talk(request.messages), request.known_tools
+    talk = tasks.read_talk(request.messages)
     if talk.calls or talk.must_answer or request.read("steps"):
         return ""
     if talk.attached:
@@ -121,9 +102,9 @@ def _explain_refusal(role: str, request: _Request) -> str:
     if request.read("improvements"):  # what was not done would end so again
         return f"{tasks.NO_OTHER_WAY}."
     asked = clauses(request.request) or talk.asked
-    if not (is_whole or {*words(" ".join(asked))}.isdisjoint(words(request.more_tools))):
-        return ""  # what is left out of the list may fit
-    return tasks.explain_refusal(asked, known)
+    if not {*words(" ".join(asked))}.isdisjoint(words(request.more_tools)):
+        return ""  # what the list only names, or leaves out, may fit
+    return tasks.explain_refusal(asked, request.list_tools())
 
 
 def _execute(request: _Request) -> AIMessage | dict[str, Any]:
@@ -141,11 +122,6 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
 def _build_call(text: str, match: Match) -> AIMessage:
     made = [{"name": match.tool, "args": call, "id": None} for call in match.calls]
     return AIMessage(text, tool_calls=made)
-
-
-def _think(request: _Request) -> str:
-    known, is_whole = request.known_tools
-    return tasks.think(request.messages, (is_whole and known) or request.tools)
 
 
 def _work(request: _Request) -> AIMessage:
@@ -183,7 +159,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_Request], AIMessage | str | dict[str, An
     "planner": lambda r: tasks.plan(r.request, r.read("limits", {}).get("tasks", 20)),
     "executor": _execute,
     "verifier": lambda r: tasks.judge(r.request, r.read("tasks"), r.read("evidence")),
-    "thought": _think,
+    "thought": lambda r: tasks.think(r.messages, r.tools),
     "action": lambda r: _build_call(*tasks.work(r.messages, r.tools)[:2]),
     "observation": lambda r: tasks.observe(r.messages),
     "agent": _work,

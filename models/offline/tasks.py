@@ -19,9 +19,9 @@ from ...text.sentences import OFFLINE_WORDS, say
 from ...tools.python_tools import LLM_CALL
 from .matching import (
     ERROR,
-    POINTS_BACK,
     READ,
     Match,
+    Parameter,
     Tool,
     clauses,
     find_unsaid,
@@ -128,34 +128,32 @@ def _quote(result: str) -> str:
 
 
 def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
-    """Why nothing of a goal is begun, and what can be asked for instead; '' where some of it is.
+    """Why nothing of a goal is begun, and what can be asked for instead; '' where it is.
 
-    Nothing is begun if no part can be done, or if a part cannot that points back to another one or
-    stands beside a change. A question may still be answered by what other parts bring.
+    Nothing is begun if a part cannot be done. Only a question may still be answered, by what other
+    parts bring.
     """
     if not parts:
         return f"{NO_OTHER_WAY}."
     found = [(part, match(part, tools, parts[:at])) for at, part in enumerate(parts)]
     able = any(m.calls for _, m in found)
     lacking = [(p, m) for p, m in found if not m.calls and not (able and is_question(p))]
-    changes = any(m.changes for _, m in found)
-    if not lacking or (able and not changes and not any(POINTS_BACK.search(p) for p, _ in lacking)):
+    if not lacking:
         return ""
     why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
     offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
-    spelled = [text for t in tools[:8] if t.parameters is not None for text in _spell_call(t)]
+    spelled = [_spell_call(t.name, t.parameters) for t in tools[:8] if t.parameters is not None]
     fits = [f"such as: {t}" for t in spelled if all(match(p, tools).calls for p in clauses(t))]
     how = [*fits, "with values in quotes."][0]
     advice = f"Its tools: {offers}. Try their words, {how}"
     return f"{NO_ANSWER} {why} {ONLY_ENGLISH} {advice if tools else 'There are no tools.'}"
 
 
-def _spell_call(tool: Tool) -> list[str]:
-    """Words for a call of a tool: of its description, or of its name, with values."""
+def _spell_call(name: str, parameters: Sequence[Parameter]) -> str:
+    """Words for a call of a tool: of its name, with values."""
     sample = {"integer": "1", "number": "1", "string": '"…"', "path": '"…"'}
-    needed = [(p.name, *p.options, sample.get(p.kind)) for p in tool.parameters or () if p.required]
-    given = ":" * bool(needed) + "".join(f" {name} {value}" for name, value, *_ in needed)
-    return [f"{about}{given}" for about in (tool.about, tool.name) if about]
+    needed = [(p.name, *p.options, sample.get(p.kind)) for p in parameters if p.required]
+    return name + ":" * bool(needed) + "".join(f" {about} {value}" for about, value, *_ in needed)
 
 
 # plan_execute_verify
@@ -206,7 +204,7 @@ def _judge_task(task: Mapping[str, Any], evidence: Records) -> Part:
 def plan_steps(request: str, specs: Records, before: Records, most: int) -> dict[str, Any]:
     """Answer as ExecutionPlan: a step for each call, and one for a question about results."""
     results = [str(step.get("result", "")) for step in before if step["status"] == "completed"]
-    usual = [tool for tool in read_tools(specs) if tool.name != LLM_CALL]
+    usual = read_tools(specs)
     changes = {spec["name"] for spec in specs if spec["changes"]}
     steps, left = list[dict[str, Any]](), list[str]()
 
@@ -243,19 +241,18 @@ def _escape(value: Any) -> Any:
 def recover(failures: Records, strategies: Mapping[str, Any], steps: Records) -> dict[str, str]:
     """Answer as RecoveryDecision: another plan where there are results to make it from."""
     errors = "; ".join(failure["error"][:200] for failure in failures[:3])
-    if strategies.get("replan_from_failure") and any(s["status"] == "completed" for s in steps):
-        why = f"With the results there are it goes another way, or is left out: {errors}"
-        return {"strategy": "replan_from_failure", "reason": why}
-    return {"strategy": "give_up", "reason": f"{NO_OTHER_WAY}: {errors}"}
+    has_results = any(step["status"] == "completed" for step in steps)
+    again = has_results and strategies.get("replan_from_failure")
+    strategy = "replan_from_failure" if again else "give_up"
+    return {"strategy": strategy, "reason": f"{NO_MODEL}; what failed: {errors}"}
 
 
 # Conversations.
 
 
 class Talk(NamedTuple):
-    """The newest request, its clauses, and the calls made for them: (number, call)."""
+    """The clauses of the newest request, and the calls made for them: (number, call)."""
 
-    request: str = ""
     asked: Sequence[str] = ()
     calls: Sequence[tuple[int, Call]] = ()
     must_answer: bool = False
@@ -277,7 +274,7 @@ def read_talk(messages: Sequence[BaseMessage]) -> Talk:
     named = [(re.match(r"Step (\d+) of \d+: ", message.text), message) for message in since]
     calls = [(int(n[1]) if n else 1, call) for n, m in named for call in read_calls(messages, m)]
     must_answer = kept[-1] < said[-1] == len(messages) - 1
-    return Talk(newest.text, clauses(newest.text), calls, must_answer, bool(blocks_in(newest)))
+    return Talk(clauses(newest.text), calls, must_answer, bool(blocks_in(newest)))
 
 
 def read_calls(messages: Sequence[BaseMessage], *callers: BaseMessage) -> list[Call]:
@@ -314,8 +311,6 @@ def think(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> str:
 
 
 def observe(messages: Sequence[BaseMessage]) -> str:
-    """One sentence on what the last calls brought."""
-    calls = read_talk(messages).calls
-    last = [call for number, call in calls if number == calls[-1][0]]
-    texts = [f"{c.tool}{' failed' if c.failed else ''}: {' '.join(c.text.split())}" for c in last]
-    return "; ".join(text[:_SHOWN] for text in texts) or "There is no result."
+    """The beginning of what the last call brought."""
+    texts = [f"{call.tool}: {' '.join(call.text.split())}" for _, call in read_talk(messages).calls]
+    return beginning_of(["There is no result.", *texts][-1], _SHOWN)
