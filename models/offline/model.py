@@ -16,9 +16,12 @@ from ...prompts.prompt import read_json, read_section
 from ...state.agent import COMPLETE_TASK
 from ...state.messages import FINAL
 from ...state.roles import ROLE_METADATA
+from ...text.sentences import OFFLINE_WORDS
 from . import tasks
-from .matching import Match, Tool, clauses, is_question, read_tools, words
-from .tasks import NO_MODEL, Part
+from .matching import Match, Parameter, Tool, clauses, is_question, match, read_tools, words
+from .tasks import NO_MODEL, ONLY_ENGLISH, Part
+
+_NO_ANSWER: Final = OFFLINE_WORDS["no_answer"]
 
 
 class OfflineModel(BaseChatModel):
@@ -86,12 +89,16 @@ def _answer(role: str, request: _Request) -> AIMessage:
         return _end_task(summary=refusal, status="blocked")
     if text := json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer:
         return AIMessage(text)
-    why = refusal or tasks.NO_ANSWER
+    why = refusal or _NO_ANSWER
     return AIMessage(why, additional_kwargs={"refusal": why, FINAL: True})
 
 
 def _explain_refusal(role: str, request: _Request) -> str:
-    """Why whoever is asked first begins nothing; "" where something may be done."""
+    """Why whoever is asked first begins nothing; "" where something may be done.
+
+    Nothing is begun if a part cannot be done. Only a question may still be answered, by what other
+    parts bring.
+    """
     if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
         return ""
     talk = tasks.read_talk(request.messages)
@@ -99,12 +106,34 @@ def _explain_refusal(role: str, request: _Request) -> str:
         return ""
     if talk.attached:
         return f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
-    if request.read("improvements"):  # what was not done would end so again
-        return f"{tasks.NO_OTHER_WAY}."
-    asked = clauses(request.request) or talk.asked
-    if not {*words(" ".join(asked))}.isdisjoint(words(request.more_tools)):
+    parts, tools = clauses(request.request) or talk.asked, request.list_tools()
+    if request.read("improvements") or not parts:  # what was not done would end so again
+        return f"{OFFLINE_WORDS['no_other_way']}."
+    if not {*words(" ".join(parts))}.isdisjoint(words(request.more_tools)):
         return ""  # what the list only names, or leaves out, may fit
-    return tasks.explain_refusal(asked, request.list_tools())
+    found = [(part, match(part, tools, parts[:at])) for at, part in enumerate(parts)]
+    able = any(m.calls for _, m in found)
+    lacking = [
+        f'"{p[:300]}": {m.why}' for p, m in found if not m.calls and not (able and is_question(p))
+    ]
+    return " ".join([_NO_ANSWER, *lacking, ONLY_ENGLISH, _offer(tools)]) if lacking else ""
+
+
+def _offer(tools: Sequence[Tool]) -> str:
+    """What can be asked for instead, in words that match."""
+    if not tools:
+        return "There are no tools."
+    offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
+    spelled = [_spell_call(t.name, t.parameters) for t in tools[:8] if t.parameters is not None]
+    fits = [f"such as: {t}" for t in spelled if all(match(p, tools).calls for p in clauses(t))]
+    return f"Its tools: {offers}. Try their words, {[*fits, 'with values in quotes.'][0]}"
+
+
+def _spell_call(name: str, parameters: Sequence[Parameter]) -> str:
+    """Words for a call of a tool: of its name, with values."""
+    sample = {"integer": "1", "number": "1", "string": '"…"', "path": '"…"'}
+    needed = [(p.name, *p.options, sample.get(p.kind)) for p in parameters if p.required]
+    return name + ":" * bool(needed) + "".join(f" {about} {value}" for about, value, *_ in needed)
 
 
 def _execute(request: _Request) -> AIMessage | dict[str, Any]:
@@ -119,16 +148,16 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
     return {"summary": part.text, "taskCompleted": part.done, "shouldContinue": False}
 
 
-def _build_call(text: str, match: Match) -> AIMessage:
-    made = [{"name": match.tool, "args": call, "id": None} for call in match.calls]
+def _build_call(text: str, found: Match) -> AIMessage:
+    made = [{"name": found.tool, "args": call, "id": None} for call in found.calls]
     return AIMessage(text, tool_calls=made)
 
 
 def _work(request: _Request) -> AIMessage:
     """Calls for the next step, or the report."""
-    text, match, undone = tasks.work(request.messages, request.tools)
-    if match.calls:
-        return _build_call(text, match)
+    text, found, undone = tasks.work(request.messages, request.tools)
+    if found.calls:
+        return _build_call(text, found)
     return _end_task(summary=text, status="partial" if undone else "success", unmet=undone)
 
 
@@ -158,7 +187,7 @@ _PASSED_ON: Final = f'<agent_meta>{{"shouldContinue": true, "reason": "{NO_MODEL
 _ANSWERS: Final[Mapping[str, Callable[[_Request], AIMessage | str | dict[str, Any]]]] = {
     "planner": lambda r: tasks.plan(r.request, r.read("limits", {}).get("tasks", 20)),
     "executor": _execute,
-    "verifier": lambda r: tasks.judge(r.request, r.read("tasks"), r.read("evidence")),
+    "verifier": lambda r: tasks.judge(r.read("tasks"), r.read("evidence")),
     "thought": lambda r: tasks.think(r.messages, r.tools),
     "action": lambda r: _build_call(*tasks.work(r.messages, r.tools)[:2]),
     "observation": lambda r: tasks.observe(r.messages),

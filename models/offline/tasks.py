@@ -21,7 +21,6 @@ from .matching import (
     ERROR,
     READ,
     Match,
-    Parameter,
     Tool,
     clauses,
     find_unsaid,
@@ -29,12 +28,9 @@ from .matching import (
     match,
     read_tools,
     read_values,
-    words,
 )
 
-NO_MODEL, NO_OTHER_WAY, NO_ANSWER, ONLY_ENGLISH = (
-    OFFLINE_WORDS[name] for name in ("no_model", "no_other_way", "no_answer", "only_english")
-)
+NO_MODEL, ONLY_ENGLISH = OFFLINE_WORDS["no_model"], OFFLINE_WORDS["only_english"]
 _FOR_MODELS: Final = ("do_without", "report_doubt", "send_anew", "correct_it", "report_it")
 _KEPT: Final = 6_000  # characters of a result that a report holds
 _SHOWN: Final = 200
@@ -127,58 +123,26 @@ def _quote(result: str) -> str:
     return f"{fence}\n{text}\n{fence}" if "\n" in text or "[" in text else text
 
 
-def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
-    """Why nothing of a goal is begun, and what can be asked for instead; '' where it is.
-
-    Nothing is begun if a part cannot be done. Only a question may still be answered, by what other
-    parts bring.
-    """
-    if not parts:
-        return f"{NO_OTHER_WAY}."
-    found = [(part, match(part, tools, parts[:at])) for at, part in enumerate(parts)]
-    able = any(m.calls for _, m in found)
-    lacking = [(p, m) for p, m in found if not m.calls and not (able and is_question(p))]
-    if not lacking:
-        return ""
-    why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
-    offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
-    spelled = [_spell_call(t.name, t.parameters) for t in tools[:8] if t.parameters is not None]
-    fits = [f"such as: {t}" for t in spelled if all(match(p, tools).calls for p in clauses(t))]
-    how = [*fits, "with values in quotes."][0]
-    advice = f"Its tools: {offers}. Try their words, {how}"
-    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} {advice if tools else 'There are no tools.'}"
-
-
-def _spell_call(name: str, parameters: Sequence[Parameter]) -> str:
-    """Words for a call of a tool: of its name, with values."""
-    sample = {"integer": "1", "number": "1", "string": '"…"', "path": '"…"'}
-    needed = [(p.name, *p.options, sample.get(p.kind)) for p in parameters if p.required]
-    return name + ":" * bool(needed) + "".join(f" {about} {value}" for about, value, *_ in needed)
-
-
 # plan_execute_verify
 
 
 def plan(request: str, most: int) -> dict[str, Any]:
-    """Answer as PlannerResponse: a task for each clause."""
+    """Answer as PlannerResponse: a task for each clause, and one for all beyond the `most`."""
     parts = clauses(request)
-    numbered = enumerate(parts[:most], start=1)
+    parts[most - 1 :] = filter(None, [" and ".join(parts[most - 1 :])])
+    numbered = enumerate(parts, start=1)
     todos = [{"id": str(n), "description": part, "priority": n} for n, part in numbered]
-    summary = f"{NO_MODEL}: {len(todos)} of {len(parts)} part(s) of the goal are planned."
-    return {"summary": summary, "todos": todos}
+    return {"summary": f"{NO_MODEL}: a task for each part of the goal.", "todos": todos}
 
 
-def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
+def judge(tasks: Records, evidence: Records) -> dict[str, Any]:
     """Answer as VerifierResponse: every completed task cites the ids that prove it."""
-    judged = [_judge_task(task, evidence) for task in tasks]
-    planned = {word for part in judged for word in words(part.asked)}
-    missing = [part for part in clauses(request) if not planned.issuperset(words(part))]
-    parts = [*judged, *(Part(part, "no task is planned for it") for part in missing)]
+    parts = [_judge_task(task, evidence) for task in tasks]
     passed = all(part.done for part in parts)
     verdicts = [
         {"id": task["id"], "completed": part.done, "evidence": part.proofs}
         | {"feedback": "Proven." if part.done else part.text}
-        for task, part in zip(tasks, judged, strict=True)
+        for task, part in zip(tasks, parts, strict=True)
     ]
     undone = [f'"{part.asked}": {part.text}' for part in parts if not part.done]
     flags = {"allCompleted": passed, "userNeedsSatisfied": passed}
@@ -285,9 +249,7 @@ def read_calls(messages: Sequence[BaseMessage], *callers: BaseMessage) -> list[C
     return [Call(c["name"], c["args"], _has_failed(r.status, r.text), r.text) for c, r in pairs]
 
 
-def work(
-    messages: Sequence[BaseMessage], tools: Sequence[Tool], *, last: bool = False
-) -> tuple[str, Match, list[str]]:
+def work(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match, list[str]]:
     """What is said, the calls beside it, and what is not done yet; without calls it is the end."""
     talk = read_talk(messages)
     results = [call.text for _, call in talk.calls if not call.failed]
@@ -295,16 +257,15 @@ def work(
     parts = [next_part(*pair, tools, results) for pair in zip(talk.asked, own, strict=True)]
     undone = [part.asked for part in parts if not part.done]
     for number, part in enumerate(parts, start=1):
-        if part.match.calls and not last:
+        if part.match.calls and not talk.must_answer:
             return f"Step {number} of {len(parts)}: {part.asked[:_SHOWN]}", part.match, undone
     return answer(parts), Match(), undone
 
 
 def think(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> str:
     """The thought: the next step, or the answer; only where that is whole does it end the loop."""
-    last = read_talk(messages).must_answer
-    text, _, undone = work(messages, tools, last=last)
-    more = json.dumps({"shouldContinue": bool(undone) and not last})
+    text, _, undone = work(messages, tools)
+    more = json.dumps({"shouldContinue": bool(undone) and not read_talk(messages).must_answer})
     # A result that speaks of such a tag must not be read as one.
     shown = re.sub(r"(?i)agent(?=[\s_-]?meta\b)", "agent.", text)
     return f"{shown}\n\n<agent_meta>{more}</agent_meta>"

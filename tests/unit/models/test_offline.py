@@ -362,7 +362,7 @@ def test_a_task_is_proven_by_its_own_call_or_by_the_result_its_report_is_from(
     records: Any, proof: list[str]
 ) -> None:
     task = {"id": "1", "description": "tell me the owner", "status": "completed", "result": "?"}
-    verdict = VerifierResponse.model_validate(judge("tell me the owner", [task], records))
+    verdict = VerifierResponse.model_validate(judge([task], records))
     assert verdict.tasks[0].evidence == proof
     assert verdict.is_met == bool(proof)
 
