@@ -1,6 +1,5 @@
 """What is remembered of a user beyond one thread: where it lies in a LangGraph store, and whose."""
 
-import re
 from typing import Any, Final, Literal, get_args
 
 from langgraph.store.base import BaseStore, Item, PutOp
@@ -19,7 +18,7 @@ Whose = Literal["user", "customer"]
 _PLACE: Final = ("loopwright", "memory")
 _LIMIT: Final = 10 * MOST_MEMORIES
 """More than a user has: those who write at the same moment may pass the limit a little."""
-_SPELLED: Final = re.compile("[^a-z0-9@-]")
+_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789@-")
 
 
 class Memory(TypedDict):
@@ -47,11 +46,8 @@ def memories_of(user: str, whose: Whose = "user") -> tuple[str, ...]:
     if not user:
         msg = "Nobody is named: say whose memories are meant."
         raise SettingsError(msg)
-    return (*_PLACE, _SPELLED.sub(_spell_bytes, user), whose)
-
-
-def _spell_bytes(found: re.Match[str]) -> str:
-    return "".join(f"~{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
+    name = user.encode("utf-8", "surrogatepass")
+    return (*_PLACE, "".join(chr(b) if b in _PLAIN else f"~{b:02x}" for b in name), whose)
 
 
 def read_memory(item: Item) -> Memory:
