@@ -1,7 +1,6 @@
 """A deterministic model for demos and tests without a key; it matches words and cannot reason."""
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from ...prompts.prompt import read_json, read_section
 from ...state.agent import COMPLETE_TASK
 from ...state.messages import FINAL
 from ...state.roles import ROLE_METADATA
+from ...text.canonical import beginning_of
 from ...text.sentences import OFFLINE_WORDS
 from . import tasks
 from .matching import Match, Parameter, Tool, clauses, is_question, match, read_tools, words
@@ -64,20 +64,13 @@ class _Request:
         request = read_section(self.shown, "request") or ""
         self.request = "\n".join([request, *(reply["answer"] for reply in self.read("answers"))])
         self.tools = read_tools(specs or read_json(system, "tools") or ())
+        # What plans is offered no tool, but perhaps its contract as one.
+        self.known = read_tools(self.read("tools")) if self.request else self.tools
         self.more_tools = read_section(f"{system}\n{self.shown}", "more_tools") or ""
 
     def read(self, name: str, default: Any = ()) -> Any:
         """A section of the data."""
         return read_json(self.shown, name) or default
-
-    def list_tools(self) -> list[Tool]:
-        """The tools that are told of, those too that have only a name and perhaps some words."""
-        named = re.findall(r"^- (\S+): (.*)$", self.more_tools, re.MULTILINE)
-        rows = re.findall(r"^(?:\S+: )?((?:[\w-]+, )+[\w-]+)", self.more_tools, re.MULTILINE)
-        named += [(name, "") for row in rows for name in row.split(", ")]
-        listed = [{"name": name, "description": about} for name, about in named]
-        # What plans is offered no tool, but perhaps its contract as one.
-        return [*([] if self.request else self.tools), *read_tools([*self.read("tools"), *listed])]
 
 
 def _answer(role: str, request: _Request) -> AIMessage:
@@ -106,24 +99,24 @@ def _explain_refusal(role: str, request: _Request) -> str:
         return ""
     if talk.attached:
         return f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
-    parts, tools = clauses(request.request) or talk.asked, request.list_tools()
+    parts = clauses(request.request) or talk.asked
     if request.read("improvements") or not parts:  # what was not done would end so again
         return f"{OFFLINE_WORDS['no_other_way']}."
     if not {*words(" ".join(parts))}.isdisjoint(words(request.more_tools)):
         return ""  # what the list only names, or leaves out, may fit
-    found = [(part, match(part, tools, parts[:at])) for at, part in enumerate(parts)]
+    found = [(part, match(part, request.known, parts[:at])) for at, part in enumerate(parts)]
     able = any(m.calls for _, m in found)
-    lacking = [
-        f'"{p[:300]}": {m.why}' for p, m in found if not m.calls and not (able and is_question(p))
-    ]
-    return " ".join([_NO_ANSWER, *lacking, ONLY_ENGLISH, _offer(tools)]) if lacking else ""
+    lacking = [(p, m) for p, m in found if not m.calls and not (able and is_question(p))]
+    why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
+    offer = _offer(request.known, request.more_tools)
+    return f"{_NO_ANSWER} {why} {ONLY_ENGLISH} {offer}" if lacking else ""
 
 
-def _offer(tools: Sequence[Tool]) -> str:
-    """What can be asked for instead, in words that match."""
-    if not tools:
-        return "There are no tools."
+def _offer(tools: Sequence[Tool], listed: str) -> str:
+    """What can be asked for instead, in words that match; of tools without any, what is listed."""
     offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
+    if not (offers := offers or beginning_of(listed.partition("\n")[2], 600)):
+        return "There are no tools."
     spelled = [_spell_call(t.name, t.parameters) for t in tools[:8] if t.parameters is not None]
     fits = [f"such as: {t}" for t in spelled if all(match(p, tools).calls for p in clauses(t))]
     return f"Its tools: {offers}. Try their words, {[*fits, 'with values in quotes.'][0]}"
