@@ -40,9 +40,9 @@ def lines_by_room() -> Counts:
 
 def channels() -> Counts:
     """Channels of each graph's state, those of inner graphs too."""
-    from loopwright.graphs.registry import PARTS, REGISTRY  # noqa: PLC0415 - not needed for lines
+    from loopwright.graphs.registry import DRAWABLE, find_drawable_graph  # noqa: PLC0415 - not needed for lines
 
-    graphs = {name: entry.graph for name, entry in REGISTRY.items()} | PARTS
+    graphs = {name: find_drawable_graph(name) for name in DRAWABLE}
     return {name: len(graph.builder.channels) for name, graph in graphs.items()}
 
 
