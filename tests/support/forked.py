@@ -36,11 +36,18 @@ from support import launched
 PATIENCE = 300.0
 _PATHS = (str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")]))
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
-# What stands below the graphs; these and the command look around as they are imported.
+# What stands below the graphs; these look around as they are imported: `graphs.build`, for one,
+# keeps the folder that it was started in.
 PRELOADED = (
-    "langchain_openai", "mcp.client.stdio", "rich.live", "rich.markdown",
+    "anyio._backends._asyncio", "langchain_openai", "mcp.client.stdio", "rich.live",
+    "rich.markdown",
     "loopwright.store.durability", "loopwright.run.graph", "loopwright.models.choice",
-    "loopwright.calls.path", "loopwright.calls.toolbox", "loopwright.cli.app",
+    "loopwright.calls.path", "loopwright.calls.toolbox", "loopwright.tools.mcp.session",
+    "loopwright.models.offline.model", "loopwright.models.sampling", "loopwright.prompts.company",
+    "loopwright.store.foreign_savers", "loopwright.stream.replay", "loopwright.graphs.options",
+    "loopwright.graphs.registry", "loopwright.graphs.tapes", "loopwright.cli.app",
+    "loopwright.cli.approvals", "loopwright.cli.progress", "loopwright.cli.threads",
+    "loopwright.cli.view",
 )  # fmt: skip
 ROOM = "loopwright.nodes"
 
