@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from flow_plans import GOAL, planning, roomy, step
-from killing import FORKS, ITEMS, go_on, is_good, killed_runs, ledger, one_run
+from killing import ITEMS, go_on, is_good, killed_runs, ledger, one_run, preload
 from langchain_core.tools import StructuredTool
 
 from loopwright import build_prompt_flow, open_durability
@@ -115,5 +115,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    FORKS.set_forkserver_preload(["loopwright.graphs.prompt_flow", "sqlite3"])
+    preload("loopwright.graphs.prompt_flow")
     sys.exit(main())

@@ -16,7 +16,7 @@ import json
 import sys
 from typing import Any
 
-from killing import FORKS, ITEMS, go_on, is_good, killed_runs, ledger
+from killing import ITEMS, go_on, is_good, killed_runs, ledger, preload
 from langchain_core.messages import BaseMessage
 
 from loopwright import Context, ScriptedModel, build_react, open_durability
@@ -55,5 +55,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    FORKS.set_forkserver_preload(["loopwright.graphs.react", "sqlite3"])
+    preload("loopwright.graphs.react")
     sys.exit(main())

@@ -66,6 +66,11 @@ class Told:
         return sum(self.booked[item] == 0 for item in ITEMS)
 
 
+def preload(graph: str) -> None:
+    """Have processes forked from one that has imported this module of a graph, and the client."""
+    FORKS.set_forkserver_preload([graph, "loopwright.tools.mcp.session", "sqlite3"])
+
+
 def ledger(folder: str) -> dict[str, Any]:
     """The MCP configuration of the folder's server."""
     args = [str(SERVER), str(Path(folder, "book.db"))]

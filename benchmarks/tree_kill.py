@@ -17,7 +17,7 @@ import json
 import sys
 from typing import Any
 
-from killing import FORKS, ITEMS, go_on, is_good, killed_runs, ledger, one_run
+from killing import ITEMS, go_on, is_good, killed_runs, ledger, one_run, preload
 from langchain_core.messages import BaseMessage
 
 from loopwright import AgentDefinition, Context, ScriptedModel, build_task_agent, open_durability
@@ -93,5 +93,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    FORKS.set_forkserver_preload(["loopwright.graphs.task_agent", "sqlite3"])
+    preload("loopwright.graphs.task_agent")
     sys.exit(main())

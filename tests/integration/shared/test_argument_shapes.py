@@ -1,7 +1,9 @@
 """Arguments in the shapes models are known to send, through a provider's client, in whole runs."""
 
+import atexit
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 
 import loopwright as lw
-from support.fake_openai import Reply, call, fake_openai
+from support.fake_openai import FakeOpenAI, Reply, call, fake_openai
 from support.flows import flow, step
 from support.reacting import said
 
@@ -21,10 +23,19 @@ HALF = "half a reference"
 """A text like any other but in a plan, which has references."""
 
 
+@cache
+def serve() -> FakeOpenAI:
+    """One server for all: with the first request to another one a client reads all certificates."""
+    opened = fake_openai([])
+    atexit.register(opened.__exit__, None, None, None)
+    return opened.__enter__()
+
+
 class Run:
     """A turn of task_agent whose model calls its tool with these arguments, then ends."""
 
     def __init__(self, shape: dict[str, Any], client: type[ChatOpenAI], *, streams: bool) -> None:
+        server = serve()
         self.made: list[dict[str, Any]] = []
         name = found[1] if (found := NAMED.search(shape["given"])) else "do_it"
         tool = StructuredTool(
@@ -32,11 +43,11 @@ class Run:
         )
         end = call("complete_task", '{"summary": "It came to what was asked."}', "c2")
         calls = [call(name, shape["given"])], [end]
-        with fake_openai([Reply(None, one, "tool_calls") for one in calls]) as server:
-            model = client(model="gpt-4o", base_url=server.url, api_key="none", max_retries=0)  # type: ignore[arg-type]
-            graph = lw.build_task_agent(model=model, tools=[tool])
-            modes = ["values", "messages"] if streams else ["values"]
-            result = [r for m, r in graph.stream(said(), stream_mode=modes) if m == "values"][-1]
+        server.script, server.requests = [Reply(None, one, "tool_calls") for one in calls], []
+        model = client(model="gpt-4o", base_url=server.url, api_key="none", max_retries=0)  # type: ignore[arg-type]
+        graph = lw.build_task_agent(model=model, tools=[tool])
+        modes = ["values", "messages"] if streams else ["values"]
+        result = [r for m, r in graph.stream(said(), stream_mode=modes) if m == "values"][-1]
         self.told = "".join(m.text for m in result["messages"] if m.type == "tool")
         self.asked = server.requests
 
