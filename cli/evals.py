@@ -31,6 +31,10 @@ def run_eval(
     """Start `inspect eval` for each graph and folder of prompts, then show what the logs say."""
     if find_spec("inspect_ai") is None:
         raise SettingsError(_NO_INSPECT)
+    from ..evals.agents import loop_agent  # noqa: PLC0415 - it needs the extra
+
+    for graph, folder in product(graphs or ["react"], prompts or [""]):
+        loop_agent(graph, prompts=folder or None)  # one sentence, not a traceback of Inspect
     failed, before = False, {row["log"] for row in _read_rows(logs)}
     for arguments in build_commands(task, logs, graphs, models, prompts, more):
         command = [sys.executable, "-m", "inspect_ai", "eval", *arguments]

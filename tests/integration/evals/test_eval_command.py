@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from loopwright.cli import app
@@ -31,3 +32,11 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
     result = CliRunner().invoke(app, ["eval", "goals"])
     assert result.exit_code == 2
     assert "pip install '.[eval]'" in result.output
+
+
+@pytest.mark.parametrize("wrong", [("--graph", "nowhere"), ("--prompts", "/nowhere")])
+def test_what_is_not_there_is_one_sentence_before_anything_runs(wrong):
+    result = CliRunner().invoke(app, ["eval", "goals", "--graph", "react", *wrong])
+    assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
+    assert "nowhere" in result.output
+    assert not Path("logs").exists()
