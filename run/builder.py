@@ -117,7 +117,7 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
         or steers the turn, what it returns is spelled right and written where it changes something,
         and its messages are told as they are written.
         """
-        if iscoroutinefunction(getattr(action, "func", action)):
+        if iscoroutinefunction(getattr(given := action, "func", action)):
             action = _check_update_keys(
                 str(node), stream_drafts(action), self.writable_keys, self.channels
             )
@@ -126,6 +126,7 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
             if self.fields is not None:
                 action = _adapt_to_fields(action, self.fields)
                 options.setdefault("input_schema", self.state_schema)
+            action.__wrapped__ = given  # LangGraph reads its bytecode, to find graphs in it
         return super().add_node(node, action, **options)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
