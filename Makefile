@@ -41,7 +41,7 @@ test: .venv/.installed ## Install the tools as well, then run the whole suite
 # and raise only what they must.
 test-versions: ## The suite with the newest and with the oldest packages that pyproject.toml allows; needs uv
 	@failed=; for end in highest lowest-direct; do \
-		export VIRTUAL_ENV="$(CURDIR)/build/$$end"; kept="$$VIRTUAL_ENV/kept.txt"; \
+		export VIRTUAL_ENV="$(CURDIR)/.venv/$$end"; kept="$$VIRTUAL_ENV/kept.txt"; \
 		uv venv --quiet --allow-existing --seed --python $(PYTHON) "$$VIRTUAL_ENV" && \
 		uv pip install --quiet --upgrade --resolution $$end -e '.[$(EXTRAS)]' && \
 		uv pip freeze | grep -E '^(langchain|langchain-core|langgraph)==' > "$$kept" && \
