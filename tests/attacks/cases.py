@@ -67,6 +67,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias, cast
 from urllib.parse import unquote
@@ -385,6 +386,7 @@ def literal_replan(case: Case) -> list[Call]:
     return list(case.attack.calls) if case.attack else []
 
 
+@cache
 def load_tools(domain: str) -> dict[str, Tool]:
     """Load the fake tools of a domain by name."""
     raw = _objects(_file(f"{domain}.json"), "tools")

@@ -25,6 +25,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -110,6 +111,7 @@ class Command:
         terminal: A terminal for all of its streams, instead of files.
         script: A program to run instead of the command; a warning ends it.
         reads: A pipe that it reads instead of `stdin`.
+        writes: A pipe that it writes instead of a file.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Command:
         terminal: str = "",
         script: Path | None = None,
         reads: Path | None = None,
+        writes: Path | None = None,
     ) -> None:
         self._server = server
         folder = tempfile.mkdtemp()
@@ -129,7 +132,8 @@ class Command:
         self._drop = weakref.finalize(self, shutil.rmtree, folder)
         self._streams = [Path(folder, name) for name in ("in", "out", "err")]
         self._streams[0].write_text(stdin, encoding="utf-8")
-        streams = [str(path) for path in (reads or self._streams[0], *self._streams[1:])]
+        read, wrote, wrong = self._streams
+        streams = [str(path) for path in (reads or read, writes or wrote, wrong)]
         self.returncode: int | None = None
         self.pid: int = server.ask(
             args=args,
@@ -146,7 +150,7 @@ class Command:
             self.returncode = self._server.ask(ended=self.pid)
         return self.returncode
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Its exit code, after its end."""
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
@@ -184,6 +188,29 @@ class Command:
         """Kill it, if it still runs, and drop what it wrote."""
         self.kill()
         self._drop()
+
+
+class Program(Command):
+    """A running program with pipes for its input and its output, as `subprocess.Popen` has them."""
+
+    def __init__(self, code: str, *args: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        names = ("program.py", "in", "out")
+        script, reads, writes = (Path(self._folder.name, name) for name in names)
+        script.write_text(code, encoding="utf-8")
+        os.mkfifo(reads)
+        os.mkfifo(writes)
+        about: Any = {"script": script, "reads": reads, "writes": writes}
+        super().__init__(server(), args, env=os.environ, **about)
+        self.stdin, self.stdout = reads.open("w"), writes.open()
+
+    def close(self) -> None:
+        """Kill it, if it still runs, and close its pipes."""
+        super().close()
+        self.stdout.close()
+        with suppress(BrokenPipeError):
+            self.stdin.close()
+        self._folder.cleanup()
 
 
 @cache

@@ -4,8 +4,6 @@ import base64
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -26,7 +24,7 @@ from loopwright.prompts.prompt import read_json, read_section
 from loopwright.state.errors import ModelCallFailed
 from support.budget import alongside
 from support.flows import flow, step
-from support.places import TESTS
+from support.forked import Program
 from support.scripts import call, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -192,9 +190,8 @@ class Killed:
 @pytest.mark.req("W-07", "W-09")
 def test_after_a_kill_a_task_goes_on_with_the_same_images_talk_and_evidence(tmp_path):
     here = Path(__file__).parent
-    args = [sys.executable, "-c", dedent(KILLED), str(tmp_path), str(here)]
-    ended = subprocess.run(args, check=False, cwd=TESTS)
-    assert ended.returncode == -signal.SIGKILL
+    with Program(dedent(KILLED), str(tmp_path), str(here)) as process:
+        assert process.wait() == -signal.SIGKILL
     run = Killed(tmp_path)
     with open_durability(f"sqlite:///{tmp_path}/threads.db") as database:
         outcome = run.graph(database).invoke(None, THREAD)["outcome"]

@@ -1,8 +1,6 @@
 """Two workers on one thread in Postgres: who loses it writes nothing more, and nothing vanishes."""
 
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 
@@ -12,6 +10,7 @@ from langgraph.checkpoint.base import id as ids
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.store.locks.thread_locks import _here
+from support.forked import Program
 from support.patience import PATIENCE
 from support.places import TESTS
 from support.postgres import everything
@@ -64,14 +63,9 @@ def server(postgres_url):
 def worker(url, clock=0, thread="t"):
     """Another process that has begun a turn, and is just paying; its clock is off by so much."""
     tests = str(TESTS)
-    command = [sys.executable, "-c", WORKER, url, tests, str(clock), thread]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, text=True) as process:
+    with Program(WORKER, url, tests, str(clock), thread) as process:
         assert process.stdout.readline() == "paying 3\n"
-        try:
-            yield process
-        finally:
-            process.kill()
+        yield process
 
 
 def goes_on(process):

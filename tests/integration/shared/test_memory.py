@@ -1,10 +1,7 @@
 """Memory across threads: one user's is found again in another thread, and nobody else's."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 from langchain_core.tools import tool
@@ -28,8 +25,8 @@ from loopwright.cli.app import app
 from loopwright.graphs.build import assemble_served_parts
 from loopwright.store.memories import MOST_MEMORIES, memories_of
 from support.flows import declared, flow, step
+from support.forked import Program
 from support.office import Office, done, give
-from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, said, shelf
 from support.scripts import PROOFREAD, call, passed, plan, report, todo
 
@@ -349,12 +346,10 @@ with open_durability(f"sqlite:///{sys.argv[1]}/t.db") as kept:
 
 
 def test_a_process_that_is_killed_once_it_has_kept_something_keeps_it_once(tmp_path):
-    about = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = [sys.executable, "-c", KILLED, str(tmp_path)]
-    ends = [
-        subprocess.run([*program, how], check=False, timeout=PATIENCE, env=about).returncode
-        for how in ("dies", "goes on")
-    ]
+    ends = []
+    for how in ("dies", "goes on"):
+        with Program(KILLED, str(tmp_path), how) as process:
+            ends.append(process.wait())
     assert ends == [-signal.SIGKILL, 0]
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         found = list_memories(kept.store, "ada")

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
@@ -15,6 +13,7 @@ from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change
 from loopwright.store.locks.thread_locks import _here, build_lock_name, lock_thread_blocking
 from loopwright.store.postgres.schema import STATEMENTS
+from support.forked import Program
 from support.patience import PATIENCE
 from support.postgres import CUT
 
@@ -162,7 +161,8 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
 
 
 HOLD = """
-import os, sys
+import os, sys, warnings
+warnings.simplefilter("ignore")
 from loopwright.store.durability import open_durability
 from loopwright.store.locks.thread_locks import lock_thread_blocking
 from loopwright.state.errors import DatabaseError
@@ -196,13 +196,9 @@ if sys.argv[2] == "forks":
 
 @contextmanager
 def holder(url, how=""):
-    command = [sys.executable, "-W", "ignore", "-c", HOLD, url, how]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"held\n"
-        try:
-            yield process
-        finally:
-            process.kill()
+    with Program(HOLD, url, how) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
 
 
 @pytest.mark.req("W-92")
@@ -238,7 +234,7 @@ def test_a_killed_holder_is_taken_over_and_one_that_ends_lets_go_at_once(databas
 def test_a_forked_child_neither_renews_nor_lets_go(database, url, ask):
     with holder(url, "forks") as process:
         process.stdin.close()
-        assert process.stdout.readline() == b"forked\n"
+        assert process.stdout.readline() == "forked\n"
         ask("UPDATE loopwright_threads SET until = now() - interval '1 day'")
         until(lambda: not ask(EXPIRED))
         assert not is_free(database)

@@ -4,8 +4,6 @@ import asyncio
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -21,6 +19,7 @@ from loopwright.state.errors import ThreadBusy
 from loopwright.store.checkpoints.async_adapters import ensure_async_saver
 from loopwright.store.durability import get_saver_locks, open_durability
 from loopwright.store.locks.thread_locks import _try_lock, build_lock_name, lock_thread
+from support.forked import Program
 from support.patience import PATIENCE
 from support.toy_graphs import ToyState, asker, hello, on
 
@@ -157,13 +156,9 @@ with open_durability(sys.argv[1]) as database:
 
 @contextmanager
 def holder(url, thread="t"):
-    command = [sys.executable, "-c", HOLD, url, thread]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with Program(HOLD, url, thread) as process:
         assert int(process.stdout.readline()) == process.pid
-        try:
-            yield process
-        finally:
-            process.kill()
+        yield process
 
 
 @pytest.mark.req("P-34")
@@ -182,7 +177,8 @@ async def test_another_process_is_named_and_its_death_frees_at_once(database, tm
 
 
 FORKING = """
-import asyncio, gc, os, sys, threading
+import asyncio, gc, os, sys, threading, warnings
+warnings.simplefilter("ignore")
 from loopwright.store.durability import open_durability
 from loopwright.store.locks.thread_locks import lock_thread
 database = open_durability(sys.argv[1])
@@ -200,9 +196,8 @@ os._exit(0)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_neither_lets_go_nor_holds_on(database, tmp_path):
-    command = [sys.executable, "-W", "ignore", "-c", FORKING, f"sqlite:///{tmp_path}/threads.db"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        assert parent.stdout.readline() == b"forked\n"
+    with Program(FORKING, f"sqlite:///{tmp_path}/threads.db") as parent:
+        assert parent.stdout.readline() == "forked\n"
         assert not asyncio.run(is_free(database.checkpointer))
         parent.kill()
         parent.wait()

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,6 +15,7 @@ from loopwright.state.errors import ThreadBusy
 from loopwright.store.checkpoints.async_adapters import ensure_async_saver
 from loopwright.store.durability import get_saver_locks, open_durability
 from loopwright.store.locks.thread_locks import _lines, lock_thread
+from support.forked import Program
 from support.patience import PATIENCE
 from support.toy_graphs import asker, hello, on
 
@@ -100,23 +99,20 @@ with open_durability(sys.argv[1], lease=1.2) as database:
 @contextmanager
 def waiters(url, *names):
     """Processes that have begun, and wait for the thread when they are told so by a line."""
-    command = [sys.executable, "-c", WAIT, url]
     with ExitStack() as opened:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        begun = [opened.enter_context(subprocess.Popen([*command, n], **pipes)) for n in names]
+        begun = [opened.enter_context(Program(WAIT, url, name)) for name in names]
         for process in begun:
-            opened.callback(process.kill)
-            assert process.stdout.readline() == b"begun\n"
+            assert process.stdout.readline() == "begun\n"
         yield begun
 
 
 def let_wait(process):
-    process.stdin.write(b"\n")
+    process.stdin.write("\n")
     process.stdin.flush()
 
 
 async def served_next(process):
-    return (await asyncio.to_thread(process.stdout.readline)).decode().strip()
+    return (await asyncio.to_thread(process.stdout.readline)).strip()
 
 
 async def test_processes_that_wait_on_sqlite_get_it_when_it_is_free(tmp_path):

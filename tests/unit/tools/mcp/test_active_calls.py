@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from langgraph.types import Command
 from loopwright import build_react, open_durability
 from loopwright.text.secrets import MASK
 from support.budget import alongside
+from support.forked import Program
 from support.mcp_servers import process, serving, stdio  # noqa: F401 - KILLED takes `process`
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
@@ -140,10 +139,8 @@ with open_durability({url!r}) as durability:
 def test_a_process_that_dies_while_a_question_is_open_leaves_the_call_in_doubt(tmp_path):
     url, path = f"sqlite:///{tmp_path / 'threads.db'}", tmp_path / "signed"
     script = KILLED.format(tests=str(TESTS), url=url, path=str(path))
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert ran.returncode == -9, ran.stderr
+    with Program(script) as ran:
+        assert ran.wait() == -9, ran.said()
     with open_durability(url) as durability:
         graph = signing(path, stdio("desk"), begins=False, durability=durability)
         asked = graph.invoke(Command(resume="respond: Ada"), THREAD)
