@@ -35,7 +35,15 @@ FIRST = [todo("1", "owner", []), todo("2", "price", []), todo("3", "save", ["1",
 SECOND = [*FIRST, todo("4", "year", ["3"])]
 
 _SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(["loopwright.graphs.plan_execute_verify", "pytest", "sqlite3"])
+_SPAWN.set_forkserver_preload(
+    [
+        "loopwright.graphs.router",
+        "anyio._backends._asyncio",
+        "pytest",
+        "sqlite3",
+        "support.flow_killed",
+    ]
+)
 
 
 class Killed(BaseCallbackHandler):
