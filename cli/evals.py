@@ -33,7 +33,7 @@ def run_eval(
         raise SettingsError(_NO_INSPECT)
     from ..evals.agents import loop_agent  # noqa: PLC0415 - it needs the extra
 
-    for graph, folder in product(graphs or ["react"], prompts or [""]):
+    for graph, folder in product(graphs or ["react"], _find_folders(prompts)):
         loop_agent(graph, prompts=folder or None)  # one sentence, not a traceback of Inspect
     failed, before = False, {row["log"] for row in _read_rows(logs)}
     for arguments in build_commands(task, logs, graphs, models, prompts, more):
@@ -60,14 +60,19 @@ def build_commands(
     more: Names = None,
 ) -> Iterator[list[str]]:  # fmt: skip
     """The arguments of `inspect eval`, for each graph and folder of prompts."""
-    known = [str(path.resolve()) if (path := Path(one)).is_dir() else one for one in prompts or ()]
-    for graph, folder in product(graphs or [_OURS.get(task, "task_agent")], known or [""]):
+    for graph, folder in product(graphs or [_OURS.get(task, "task_agent")], _find_folders(prompts)):
         yield [
             f"loopwright/{task}" if task in _OURS else task, "--log-dir", logs,
             *(["--model", ",".join(models)] if models else []),
             "--solver", "loopwright/loop", "-S", f"graph={graph}", "--tags", graph,
             *(["-S", f"prompts={folder}"] if folder else []), *(more or ()),
         ]  # fmt: skip
+
+
+def _find_folders(prompts: Names) -> list[str]:
+    """What is a folder by its whole path, a language as it is; "" where none is named."""
+    named = prompts or [""]
+    return [str(Path(one).resolve()) if one and Path(one).is_dir() else one for one in named]
 
 
 def _read_rows(logs: str) -> Iterator[dict[str, Any]]:

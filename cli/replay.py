@@ -68,7 +68,7 @@ class _Player:
         """Play them in this database, up to the first that differs; what differs, in words."""
         numbered = enumerate(runs, start=1)
         for process, together in groupby(numbered, key=lambda one: one[1]["process"]):
-            self._tape.play_process(process)
+            self._tape.model.play_process(process)
             with open_durability(url) as durability:
                 graph = None
                 for number, run in together:
@@ -117,9 +117,9 @@ class _Player:
 
 def _is_lost(run: Mapping[str, Any], later: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a run was killed before its answers were saved: the next run gives them once more."""
-    first, second = (one["given"].get("answer") for one in (run, *later[:1], {"given": {}})[:2])
-    both = isinstance(first, Mapping) and isinstance(second, Mapping)
-    return both and "outcome" not in run and first.keys() == second.keys()
+    answers = [one["given"].get("answer") for one in (run, *later[:1])]
+    twice = len(answers) == 2 and all(isinstance(one, Mapping) for one in answers)
+    return twice and "outcome" not in run and answers[0].keys() == answers[1].keys()
 
 
 def _list_lines(asks: Sequence[Any], outcome: Mapping[str, Any] | None) -> list[str]:

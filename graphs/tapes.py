@@ -102,13 +102,7 @@ class ReplayTape:
         self._servers = {record["server"]: record for record in recordings.read(_SERVER)}
         calls = [r for r in recordings.read(_CALL) if r["thread"] == thread]
         self.calls = drop_lost([r | {"key": canonical([r["call"], r["arguments"]])} for r in calls])
-        self._process = ""
         self._hooks = [r for r in recordings.read(_HOOK) if r["thread"] == thread]
-
-    def play_process(self, process: str) -> None:
-        """From now on give only what this process was given: one that was killed has no more."""
-        self._process = process
-        self.model.play_process(process)
 
     def wrap_model(self, _: Callable[[], Any]) -> ReplayModel:
         """The recorded answers."""
@@ -131,7 +125,7 @@ class ReplayTape:
             RequestNotRecorded: It is not on record, or it ended without a result.
         """
         now = secrets.mask_json(_spell_call(call))
-        own = [r for r in self.calls if r["process"] == self._process]
+        own = [r for r in self.calls if self.model.plays(r)]
         alike = [r for r in own if now == {name: r[name] for name in now}]
         record = next((r for r in alike if r["call"] == call.id), alike[0] if alike else None)
         if record is None:
@@ -146,8 +140,8 @@ class ReplayTape:
 
     async def hear_hooks(self, _: str, about: list[Any], __: Callable[[], Any]) -> Verdict:
         """What hooks said, which do not run; nothing where none was heard."""
-        mine = (r for r in self._hooks if r["process"] == self._process)
-        record = next((r for r in mine if r["key"] == hash_of(about)), None)
+        own = (r for r in self._hooks if self.model.plays(r))
+        record = next((r for r in own if r["key"] == hash_of(about)), None)
         if record is None:
             return NOTHING
         self._hooks.remove(record)

@@ -190,8 +190,12 @@ class ReplayModel(ScriptedModel):
         self.profile = next((r["profile"] for r in self._known if r["profile"]), None)
 
     def play_process(self, process: str) -> None:
-        """From now on answer only what this process was answered."""
+        """From now on give only what this process was given: one that was killed has no more."""
         self._process = process
+
+    def plays(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record is of the process that is played; without one all are."""
+        return self._process in ("", record["process"])
 
     def list_unused(self) -> list[str]:
         """The files with requests that were not asked, oldest first."""
@@ -204,8 +208,8 @@ class ReplayModel(ScriptedModel):
         request = read_own_secrets().mask_json(spelled)
         key = _key_of(role, request)
         with self._lock:
-            left = (r for r in self._left if self._process in ("", r["process"]))
-            found = next((record for record in left if record["key"] == key), None)
+            own = (record for record in self._left if self.plays(record))
+            found = next((record for record in own if record["key"] == key), None)
             if found is not None:
                 self._left.remove(found)
                 return _read_answer(found)

@@ -40,3 +40,10 @@ def test_what_is_not_there_is_one_sentence_before_anything_runs(wrong):
     assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
     assert "nowhere" in result.output
     assert not Path("logs").exists()
+
+
+def test_a_folder_of_prompts_may_be_named_from_where_one_is():
+    Path("shop").mkdir()
+    Path("shop/planner.md").write_text("Plan. {{businessContext}}")
+    result = CliRunner().invoke(app, ["eval", "nowhere.py", "--prompts", "shop"])
+    assert result.exit_code == 4, "Inspect was started, and has no such task"
