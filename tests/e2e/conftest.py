@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from support.dev_auth import AUTHENTICATE, GUARD_STORE
 from support.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,23 +25,6 @@ LEFT_OUT = shutil.ignore_patterns(
     "node_modules",
 )  # fmt: skip
 OWN_SETTINGS = ("LOOPWRIGHT_", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
-AUTH = """
-from langgraph_sdk import Auth
-
-auth = Auth()
-
-@auth.authenticate
-async def authenticate(authorization: str | None):
-    if not authorization:
-        raise Auth.exceptions.HTTPException(status_code=401, detail="Who?")
-    return {"identity": authorization.removeprefix("Bearer ")}
-
-@auth.on.store
-async def keep_apart(ctx, value):
-    namespace = tuple(value.get("namespace") or ())
-    if not namespace or namespace[0] == "loopwright":
-        raise Auth.exceptions.HTTPException(status_code=403, detail="not by this door")
-"""
 
 
 class DevServer:
@@ -151,7 +135,7 @@ def guarded_app(tmp_path):
     """A folder with the graphs for `langgraph dev` that lets in whoever names themselves."""
     folder = tmp_path / "app"
     folder.mkdir()
-    (folder / "auth.py").write_text(AUTH)
+    (folder / "auth.py").write_text(AUTHENTICATE + GUARD_STORE)
     (folder / ".env").write_text("")
     settings = json.loads((REPOSITORY / "langgraph.json").read_text())
     settings["auth"] = {"path": "./auth.py:auth"}

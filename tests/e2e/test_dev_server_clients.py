@@ -15,20 +15,8 @@ from loopwright.run.client_access import VARIABLE
 from loopwright.ui.routes import build_script
 from support.browser import UI
 from support.chat_pages import DOORS
+from support.dev_auth import AUTHENTICATE
 from support.front_clients import FRONTS, check_client, check_end, go_by_sdk, texts_of
-
-AUTH = """
-from langgraph_sdk import Auth
-
-auth = Auth()
-
-@auth.authenticate
-async def authenticate(authorization: str | None):
-    if not authorization:
-        raise Auth.exceptions.HTTPException(status_code=401, detail="Who?")
-    who = authorization.removeprefix("Bearer ")
-    return {"identity": who, "permissions": ["answer_customers"] if who == "eve" else []}
-"""
 
 OWN = """
 from pathlib import Path
@@ -86,7 +74,7 @@ GOAL = 'Write "good morning" to {}.txt'
 def server(serve, repository, tmp_path_factory):
     folder = tmp_path_factory.mktemp("served") / "app"
     folder.mkdir()
-    (folder / "auth.py").write_text(AUTH)
+    (folder / "auth.py").write_text(AUTHENTICATE)
     (folder / "own.py").write_text(OWN)
     (folder / "long.py").write_text(LONG)
     (folder / "doors.py").write_text(DOORS)
